@@ -1,9 +1,9 @@
-//! What a tick costs inside programs, whose caches hold their own data and not ours: the handler's own time, by the
-//! time-stamp counter, and what it is made of.
+//! The handler's time in each stage of a tick, by the time-stamp counter, in real programs: their
+//! data fills the caches, not the profiler's.
 //!
-//! Run it alone on the machine, `cargo bench --bench cold`. The library is built with a stamp at each stage of a tick
-//! (`src/sample/stamps.rs`). Ticks that evaluate rules for the first time are the dear ones: a program meets most of
-//! its PCs early.
+//! Run it with nothing else on the machine: `cargo bench --bench cold`. The library is built with
+//! time stamps (`src/sample/stamps.rs`). Ticks that evaluate rules for the first time are
+//! expensive: a program's first ticks sample most of its PCs.
 
 mod rig;
 
@@ -14,7 +14,7 @@ use rig::Result;
 use rig::programs::{CARGO, PROGRAMS, Program};
 use rig::stamps::{self, Tick, fit};
 
-/// The rate at which people profile.
+/// A usual profiling rate.
 const FREQUENCY: &str = "100";
 
 fn main() -> Result<()> {
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The ticks of one run, of all processes of the program.
+/// Returns the ticks of a run, of all processes of the program.
 fn ticks_of(
     program: &Program,
     seconds: u32,
@@ -63,10 +63,9 @@ fn ticks_of(
     stamps::read(place, per_micro)
 }
 
-/// Some of the ticks.
+/// The name of a group of ticks, and its condition.
 type Group = (&'static str, fn(&Tick) -> bool);
 
-/// A figure of a tick.
 type Part = fn(&Tick) -> f64;
 
 fn print(name: &str, ticks: &[Tick]) {

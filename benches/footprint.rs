@@ -1,7 +1,7 @@
-//! What a profiler costs a program beside its ticks: memory, start-up time and the size of the file.
+//! The costs of a profiler besides its ticks: memory, start-up time and file size.
 //!
-//! Run it alone on the machine, `cargo bench --bench footprint`. With and without, and one profiler and the other,
-//! take turns, round after round.
+//! Run it with nothing else on the machine: `cargo bench --bench footprint`. Profilers, and the
+//! program without them, take turns in each round.
 
 mod rig;
 
@@ -14,7 +14,7 @@ use std::time::Instant;
 use rig::{Plan, Profiler, Result, median};
 use sigprof::format::CpuProfile;
 
-/// How often each thing is done, and how many passes the large plans take.
+/// The number of repetitions, and the passes of the large plans.
 struct Size {
     rounds: usize,
     starts: usize,
@@ -80,7 +80,7 @@ fn memory_and_file(size: &Size, profilers: &[Profiler], scratch: &Path) -> Resul
     Ok(())
 }
 
-/// The peak of one run in KiB, once it is known that the profiler recorded each signal in its file.
+/// Returns the peak of a run in KiB, after a check that the profiler recorded each signal.
 fn peak_of(peak: &Path, program: &Path, plan: Plan, profiler: Option<(&Profiler, &Path)>) -> Result<f64> {
     let mut arguments = Vec::new();
     for (name, value) in profiler.iter().flat_map(|(profiler, file)| profiler.environment(file)) {
@@ -96,7 +96,7 @@ fn peak_of(peak: &Path, program: &Path, plan: Plan, profiler: Option<(&Profiler,
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// The length of a file, and what it would be if each distinct chain had one record.
+/// Returns the length of a file, and its length if each distinct chain had one record.
 fn file_size(file: &Path) -> Result<(usize, usize)> {
     let bytes = fs::read(file)?;
     let profile = CpuProfile::parse(&bytes)?;
@@ -121,7 +121,7 @@ fn start_up(size: &Size, profilers: &[Profiler], scratch: &Path) -> Result<()> {
             command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let begin = Instant::now();
-            // The standard library starts it by posix_spawn, so that our own size plays no part.
+            // The standard library uses posix_spawn(3), so this program's size does not matter.
             let status = command.status()?;
             times.push(begin.elapsed().as_secs_f64() * 1e3);
             if !status.success() {

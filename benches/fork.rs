@@ -1,7 +1,7 @@
-//! What a fork takes: in a small process, and in one of 2 GiB, at high rates of ticks.
+//! The time of a fork in a small process and in one of 2 GiB, at high rates of ticks.
 //!
-//! Run it alone on the machine, `cargo bench --bench fork`; it takes a quarter of an hour and 3 GiB of memory. All
-//! variants run in turn, round after round, and each ratio is taken inside a round.
+//! Run it with nothing else on the machine: `cargo bench --bench fork`. It takes a quarter of an
+//! hour and 3 GiB of memory. All variants take turns in each round; ratios are within a round.
 
 mod rig;
 
@@ -21,16 +21,16 @@ const FULL: [Shape; 2] =
 const SMOKE: [Shape; 2] =
     [Shape { megabytes: 0, forks: 10, rounds: 1 }, Shape { megabytes: 16, forks: 10, rounds: 1 }];
 
-/// Under which conditions it forks: a name, and what its environment is.
+/// The environment in which the process forks.
 struct Variant {
     name: String,
     environment: Vec<(&'static str, PathBuf)>,
-    /// Of no interest in a large process, where it takes long to measure.
+    /// Not run in a large process, where it takes long.
     is_for_small: bool,
 }
 
-/// The microseconds of all forks of a variant, by round: until the fork returned in the parent, and of CPU time that the
-/// child had used until it returned there.
+/// The microseconds of all forks of a variant, by round: wall time until the fork returned in the
+/// parent, and CPU time of the child until it returned there.
 #[derive(Clone, Default)]
 struct Times {
     parent: Vec<Vec<f64>>,
@@ -53,7 +53,7 @@ fn main() -> Result<()> {
             variants.iter().filter(|variant| shape.megabytes == 0 || !variant.is_for_small).collect();
         let mut times = vec![Times::default(); variants.len()];
         for round in 0..shape.rounds {
-            // Each variant comes first, second and last in its turn.
+            // Each variant is first, second and last in turn.
             for turn in 0..variants.len() {
                 let variant = (round + turn) % variants.len();
                 measure(&program, &shape, variants[variant], &mut times[variant])?;
@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The program alone; each profiler loaded and off; and on, at the rates that the kernel is asked for.
+/// Returns the variants: no profiler; each profiler loaded but off; each one on, at each rate.
 fn variants(profilers: &[Profiler], scratch: &Path) -> Vec<Variant> {
     let mut variants =
         vec![Variant { name: "alone".to_owned(), environment: Vec::new(), is_for_small: false }];
@@ -82,14 +82,14 @@ fn variants(profilers: &[Profiler], scratch: &Path) -> Vec<Variant> {
                 ("CPUPROFILE_FREQUENCY", PathBuf::from(rate)),
             ]
         };
-        // gperftools has no rate above 4000.
+        // gperftools limits the rate to 4000 Hz.
         let rates: &[&str] = if profiler.name == "gperftools" { &["1000"] } else { &["1000", "10000"] };
         for rate in rates {
             let name = format!("{}, {rate} Hz", profiler.name);
             variants.push(Variant { name, environment: on(rate), is_for_small: false });
         }
         if profiler.name == "sigprof" {
-            // The parts of the clock, of the child's own session, and of the spool.
+            // The shares of the clock, the child's own session, and the spool.
             for (name, variable, value) in [
                 ("clock cpu", "CPUPROFILE_CLOCK", "cpu"),
                 ("children not followed", "CPUPROFILE_FOLLOW_FORK", "0"),
@@ -104,7 +104,6 @@ fn variants(profilers: &[Profiler], scratch: &Path) -> Vec<Variant> {
     variants
 }
 
-/// One run of the program.
 fn measure(program: &Path, shape: &Shape, variant: &Variant, times: &mut Times) -> Result<()> {
     let arguments = [shape.megabytes.to_string(), shape.forks.to_string()];
     let output = rig::run(program, &arguments, &variant.environment)?;
@@ -145,14 +144,14 @@ fn print(shape: &Shape, variants: &[&Variant], times: &[Times]) {
     }
 }
 
-/// The median over all rounds of the ratio of the round's medians.
+/// Returns the median over all rounds of the ratio of the round's medians.
 fn ratio(times: &[Vec<f64>], alone: &[Vec<f64>]) -> f64 {
     median(
         times.iter().zip(alone).map(|(times, alone)| median(times.clone()) / median(alone.clone())).collect(),
     )
 }
 
-/// The value that so many of a hundred do not exceed.
+/// Returns the value that `percent` of a hundred values do not exceed.
 fn of_hundred(percent: usize, mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get((values.len() * percent / 100).min(values.len() - 1)).copied().unwrap_or_default()

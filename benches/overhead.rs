@@ -1,10 +1,10 @@
-//! What a program pays for being profiled: its CPU time with and without, at 100, 1000 and 4000 Hz, under our clocks,
+//! The CPU time that profiling adds to a program, at 100, 1000 and 4000 Hz, with sigprof's clocks,
 //! gperftools and pprof-rs.
 //!
-//! Run it alone on the machine, `cargo bench --bench overhead`; it takes half an hour. The program alone and all variants run in
-//! turn, round after round. On a machine that others share one run takes a tenth more or less than the next, which is more than
-//! a profiler costs: so there are many short runs, what is compared is their medians, and with each figure stands the range that
-//! it is in with 95 % certainty (from pairs of runs that are drawn again and again from those that there were).
+//! Run it with nothing else on the machine: `cargo bench --bench overhead`. It takes half an hour.
+//! All variants, and the program alone, take turns in each round. On a shared machine equal runs
+//! differ by a tenth, more than a profiler costs. So there are many short runs, their medians are
+//! compared, and each figure has a 95 % interval (bootstrap over the runs).
 
 mod rig;
 
@@ -16,11 +16,11 @@ use rig::Result;
 
 const RATES: [u32; 3] = [100, 1000, 4000];
 
-/// A program that does the same work each time, however long that takes.
+/// A program with a fixed amount of work.
 struct Work {
     name: &'static str,
     prepare: &'static str,
-    /// Says where the program is.
+    /// Prints the path of the program.
     which: &'static str,
     arguments: &'static [&'static str],
 }
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
         let variants = variants(&place, rates)?;
         let mut runs = vec![Vec::new(); variants.len()];
         for round in 0..rounds {
-            // Each variant comes first, second and last in its turn.
+            // Each variant is first, second and last in turn.
             for turn in 0..variants.len() {
                 let variant = (round + turn) % variants.len();
                 runs[variant].push(cpu_seconds(&path, &arguments, &place, &variants[variant].environment)?);
@@ -97,7 +97,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// None; then ours by each clock, and the others, at each rate.
+/// Returns the variants: no profiler; then, at each rate, sigprof by each clock and the others.
 fn variants(place: &Path, rates: &[u32]) -> Result<Vec<Variant>> {
     let mut libraries: Vec<(String, PathBuf, Option<&str>)> = Vec::new();
     for profiler in rig::profilers()? {
@@ -125,7 +125,7 @@ fn variants(place: &Path, rates: &[u32]) -> Result<Vec<Variant>> {
     Ok(variants)
 }
 
-/// By how many percent the one median is above the other, and the range that this is in with 95 % certainty (bootstrap).
+/// Returns the increase of the median by profiling in percent, and its 95 % interval.
 fn compare(with: &[f64], without: &[f64]) -> (f64, f64, f64) {
     const DRAWS: usize = 2000;
     let mut seed = 1u64;
@@ -148,7 +148,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Builds the library that has pprof-rs profile a program.
+/// Builds the library that profiles a program with pprof-rs.
 fn build_pprof() -> Result<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("pprof-rs");
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/pprof-rs/Cargo.toml");
@@ -177,7 +177,7 @@ fn output_of(script: &str) -> Result<String> {
     Ok(String::from_utf8(Command::new("/bin/sh").args(["-c", script]).output()?.stdout)?)
 }
 
-/// CPU seconds of one run, which must end well.
+/// Returns the CPU seconds of a run, which must succeed.
 fn cpu_seconds(
     program: &Path,
     arguments: &[&str],
@@ -190,7 +190,7 @@ fn cpu_seconds(
         .current_dir(place)
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
-        // Each run of Python takes the same way through its tables.
+        // Fixes the order in Python's hash tables.
         .env("PYTHONHASHSEED", "0")
         .envs(environment.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())

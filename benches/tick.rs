@@ -1,8 +1,9 @@
-//! What one tick costs: a program sends itself SIGPROF from a known depth of calls, under each profiler in turn.
+//! The cost of a tick: a program sends itself SIGPROF at a known call depth, with each profiler in
+//! turn.
 //!
-//! Run it alone on the machine, `cargo bench --bench tick`. The empty handler is the floor that nothing beats: a
-//! signal's way into the kernel and back. All variants run in turn, round after round, and each ratio is taken
-//! inside a round, so that a machine that slows down halfway slows all of them.
+//! Run it with nothing else on the machine: `cargo bench --bench tick`. An empty handler is the
+//! lower bound: a signal's way into the kernel and back. All variants take turns in each round and
+//! ratios are within a round, so a machine that slows down slows all of them.
 
 mod rig;
 
@@ -15,7 +16,7 @@ const DEPTHS: [u32; 3] = [8, 32, 128];
 const THREADS: [u32; 2] = [1, 4];
 const FLOOR: &str = "empty handler";
 
-/// How much one run does. Timed passes are shared out among the threads.
+/// The work of a run. The threads share the timed passes.
 struct Size {
     rounds: usize,
     paths: u32,
@@ -44,7 +45,7 @@ fn main() -> Result<()> {
                     signals: size.signals,
                     passes: 1 + size.timed_passes / table.threads,
                 };
-                // Each variant comes first, second and last in its turn.
+                // Each variant is first, second and last in turn.
                 for turn in 0..=profilers.len() {
                     let variant = (round + turn) % (profilers.len() + 1);
                     let profiler = variant.checked_sub(1).map(|index| &profilers[index]);
@@ -67,14 +68,14 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds per signal of one run, once it is known that the profiler recorded each of them.
+/// Returns nanoseconds per signal of a run, after a check that the profiler recorded each.
 fn cost_of_tick(program: &Path, plan: Plan, profiler: Option<&Profiler>, scratch: &Path) -> Result<f64> {
     let file = scratch.join("profile");
     let (handler, mut environment) = match profiler {
         None => ("own", Vec::<(&str, PathBuf)>::new()),
         Some(profiler) => ("preloaded", profiler.environment(&file)),
     };
-    // With other clocks the first tick of a thread's own timer is at a random place in the first second.
+    // With other clocks a thread's first timer tick comes at a random time in the first second.
     environment.push(("CPUPROFILE_CLOCK", PathBuf::from("itimer")));
     let output = rig::run(program, &plan.arguments(handler), &environment)?;
     if let Some(profiler) = profiler {
@@ -92,7 +93,7 @@ fn cost_of_tick(program: &Path, plan: Plan, profiler: Option<&Profiler>, scratch
     Ok(wall_ns * f64::from(plan.threads).min(processors) / timed)
 }
 
-/// The costs at one number of threads: by depth, by variant (the empty handler, then the profilers), by round.
+/// The costs at one number of threads: by depth, by variant (the empty handler first), by round.
 struct Table {
     threads: u32,
     variants: Vec<&'static str>,
@@ -119,7 +120,7 @@ impl Table {
                 _ => println!("{:>16.1}", self.net_per_frame(variant)),
             }
         }
-        // Each variant against those that are cheaper by nature: the floor, then us.
+        // Ratios of each variant to those before it.
         for below in 0..self.variants.len() {
             for above in below + 1..self.variants.len() {
                 print!("{:32}", format!("{} / {}", self.variants[above], self.variants[below]));
@@ -129,14 +130,14 @@ impl Table {
         }
     }
 
-    /// The ratio of two variants: the median of the ratios in each round.
+    /// Returns the ratio of two variants: the median of the ratios in each round.
     fn ratio(&self, row: usize, above: usize, below: usize) -> f64 {
         let pairs = self.costs[row][above].iter().zip(&self.costs[row][below]);
         median(pairs.map(|(above, below)| above / below).collect())
     }
 
-    /// Nanoseconds that a further frame adds between the least and the greatest depth, over the empty handler,
-    /// which pays for a deeper stack as well.
+    /// Returns the nanoseconds that a frame adds, between the least and the greatest depth, without
+    /// the empty handler's, which also depend on the depth.
     fn net_per_frame(&self, variant: usize) -> f64 {
         let last = DEPTHS.len() - 1;
         let frames = f64::from(DEPTHS[last] - DEPTHS[0]);
@@ -146,7 +147,7 @@ impl Table {
     }
 }
 
-/// How much worse the ratio to the empty handler gets with many threads than with one.
+/// Prints how much the ratio to the empty handler grows with the number of threads.
 fn print_scaling(tables: &[Table]) {
     let (Some(one), Some(many)) = (tables.first(), tables.last()) else { return };
     println!("\nRatio to the empty handler, {} threads against {}", many.threads, one.threads);

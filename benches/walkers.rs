@@ -1,7 +1,9 @@
-//! The profiler's walker beside framehop's: the same stacks, in a signal handler, by the time-stamp counter.
+//! The profiler's walker compared with framehop: the same stacks, in a signal handler, by the
+//! time-stamp counter.
 //!
-//! Run it alone on the machine, `cargo bench --bench walkers`. Both walk at each SIGPROF under LD_PRELOAD and stamp the
-//! walk's begin and end: ours in a build with `src/sample/stamps.rs`, framehop in the library of `benches/framehop/`.
+//! Run it with nothing else on the machine: `cargo bench --bench walkers`. Both walk at each
+//! SIGPROF under LD_PRELOAD and stamp the walk's begin and end: sigprof in a build with
+//! `src/sample/stamps.rs`, framehop in the library of `benches/framehop/`.
 
 mod rig;
 
@@ -36,7 +38,7 @@ fn main() -> Result<()> {
                 let plan = Plan { common_trunk: false, threads: 1, depth, paths, signals: 1, passes };
                 let place = scratch.join(format!("{}-{depth}-{round}", walkers[walker].0));
                 let ticks = ticks_of_plan(&program, plan, &walkers[walker].1, &place, per_micro)?;
-                // The kernel's and libc's frames around the calls are a handful.
+                // The kernel's and libc's frames around the calls are few.
                 let shallow = ticks.iter().filter(|tick| tick.depth < f64::from(depth)).count();
                 if shallow > 0 {
                     return Err(format!("{}: {shallow} walks shorter than {depth}", walkers[walker].0).into());
@@ -83,7 +85,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The ticks of one run of `programs/tick.c` behind its first pass, in which the rules are met.
+/// Returns the ticks of a run of `programs/tick.c` without its first pass, which fills the caches.
 fn ticks_of_plan(
     program: &Path,
     plan: Plan,

@@ -1,11 +1,11 @@
-//! Reads profiles to their ends, and says how many there are, how many samples they hold, and how many are not whole.
+//! Checks that profiles are complete.
 //!
 //! ```sh
 //! cargo run --release --example check -- FILE...
 //! cargo run --release --example check -- DIRECTORY
 //! ```
 //!
-//! Prints the three figures; what is wrong with a profile goes to stderr.
+//! Prints the number of profiles, of samples in them, and of damaged profiles. Errors go to stderr.
 
 use sigprof::format::CpuProfile;
 use std::{
@@ -21,7 +21,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     for path in env::args_os().skip(1).map(PathBuf::from) {
         for file in files(&path)? {
             profiles += 1;
-            match whole(&file) {
+            match check(&file) {
                 Ok(found) => samples += found,
                 Err(fault) => {
                     broken += 1;
@@ -34,7 +34,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The files of a directory in the order of their names, or the one file that is named.
+/// Returns the files of a directory, sorted by name, or `path` itself.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -45,12 +45,12 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(files)
 }
 
-/// The samples of a whole profile: each record is as the format has it, and the list of mapped objects ends with a line.
-fn whole(path: &Path) -> Result<u128, Box<dyn Error>> {
+/// Returns the number of samples, if all records and the list of mapped objects are complete.
+fn check(path: &Path) -> Result<u128, Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let profile = CpuProfile::parse(&bytes)?;
     if profile.mappings.is_empty() || !profile.unknown_lines.is_empty() || !bytes.ends_with(b"\n") {
-        return Err("the list of mapped objects is not whole".into());
+        return Err("the list of mapped objects is incomplete".into());
     }
     Ok(profile.total_samples())
 }

@@ -1,4 +1,4 @@
-//! Keeps a profile in memory: a look at it half-way, the report at the end, and the commonest call chain.
+//! Keeps a profile in memory: a snapshot, the reports, and the most frequent call chain.
 //!
 //! ```text
 //! cargo run --release --example in_memory
@@ -25,7 +25,6 @@ fn main() -> Result<(), sigprof::Error> {
     Ok(())
 }
 
-/// Words of one to six letters, in no order.
 #[inline(never)]
 fn write_text(words: usize) -> String {
     let mut state = 1u64;
@@ -39,7 +38,7 @@ fn write_text(words: usize) -> String {
     text
 }
 
-/// The next number of a xorshift sequence.
+/// Returns the next number of a xorshift sequence.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

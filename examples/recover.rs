@@ -1,8 +1,8 @@
-//! Lists the spools that killed or crashed programs have left behind, or makes profiles of them.
+//! Lists the spools of killed or crashed programs, or recovers their profiles.
 //!
 //! ```sh
 //! cargo run --release --example recover             # list
-//! cargo run --release --example recover -- all      # recover all whose process is gone
+//! cargo run --release --example recover -- all      # recover those of processes that are gone
 //! cargo run --release --example recover -- DIRECTORY [all]
 //! ```
 
@@ -26,20 +26,20 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     for spool in found.spools {
         let owner = spool.owner();
-        let whose = format!("process {} ({})", spool.process(), spool.program().display());
+        let name = format!("process {} ({})", spool.process(), spool.program().display());
         match owner {
             Owner::Running => {
-                println!("{whose} is still running; its profile will be {}", spool.target().display())
+                println!("{name} is still running; its profile will be {}", spool.target().display())
             }
             Owner::Gone if all => match spool.recover() {
-                Ok(recovered) => println!("{whose}: {recovered}"),
+                Ok(recovered) => println!("{name}: {recovered}"),
                 Err(error) => {
-                    eprintln!("{whose}: {error}");
+                    eprintln!("{name}: {error}");
                     failures += 1;
                 }
             },
-            Owner::Gone => println!("{whose} has ended; its profile would be {}", spool.target().display()),
-            _ => println!("{whose} is in another container; its spool is {}", spool.path().display()),
+            Owner::Gone => println!("{name} has ended; its profile would be {}", spool.target().display()),
+            _ => println!("{name} is in another container; its spool is {}", spool.path().display()),
         }
     }
     Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

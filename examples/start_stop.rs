@@ -1,11 +1,11 @@
-//! Profiles a part of the program into a file.
+//! Profiles a part of the program and writes the profile to a file.
 //!
 //! ```text
 //! cargo run --release --example start_stop [FILE]
 //! ```
 //!
-//! The file is `start_stop.prof` unless named. `sigprof top FILE` (`cargo run --release -- top FILE`) shows where the time
-//! went, and so does `go tool pprof -top FILE`.
+//! The default FILE is `start_stop.prof`. `cargo run --release -- top FILE` (`sigprof top FILE`) or
+//! `go tool pprof -top FILE` shows which functions used the time.
 
 use std::error::Error;
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let summary = profiler.stop()?;
 
     println!(
-        "{}: {} samples of {:?}, {:.1} % of the stacks whole",
+        "{}: {} samples of {:?}, {:.1} % of stacks complete",
         std::path::Path::new(&path).display(),
         summary.samples,
         summary.period,

@@ -1,4 +1,4 @@
-//! Profiles threads that do different work: all threads of a process are sampled, whoever started the profiler.
+//! Profiles threads that do different work. The profiler samples all threads of the process.
 //!
 //! ```text
 //! cargo run --release --example threads
@@ -6,7 +6,7 @@
 
 use std::{error::Error, hint::black_box, thread};
 
-/// Name of a thread, the function it runs, and how that function's name ends.
+/// The thread's name, the function that it runs, and the last part of that function's name.
 type Work = (&'static str, fn() -> u64, &'static str);
 
 const WORK: [Work; 3] = [
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let profile = profiler.stop()?;
     let report = profile.report();
     println!("\n{report}");
-    // What a function called counts for it, so these are the threads' shares.
+    // The cumulative time of a thread's function is the time of the thread.
     println!("samples of {:?} in each thread:", profile.summary().period);
     for (name, _, name_end) in WORK {
         let found = report.functions().iter().find(|function| function.name.ends_with(name_end));
@@ -51,7 +51,7 @@ fn sort_numbers() -> u64 {
     middle
 }
 
-/// The next number of a xorshift sequence.
+/// Returns the next number of a xorshift sequence.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -59,7 +59,6 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// FNV-1a.
 #[inline(never)]
 fn hash_bytes() -> u64 {
     let bytes: Vec<u8> = (0..=u8::MAX).collect();

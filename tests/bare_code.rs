@@ -1,7 +1,7 @@
-//! Chains through machine code that has no call frame information, as other runtimes bring along.
+//! Call chains through machine code without call frame information, as other runtimes have.
 //!
 //! # Safety
-//! Has the kernel return from a handler through instructions of this file, which do what the C library's do.
+//! Makes the kernel return from a handler by instructions of this file, like the C library's.
 #![cfg(all(feature = "runtime", target_arch = "x86_64"))]
 #![allow(unsafe_code)]
 
@@ -16,8 +16,8 @@ use support::{
     signals::{quiet_builder, raise_tick, set_profiling_timer},
 };
 
-// Rust's assembler writes no tables unless it is told to: nothing describes these instructions. Before the first ones there is
-// nothing described either; before the second ones a function ends, with two words on its stack.
+// Without `.cfi_*` nothing describes these instructions, nor the bytes before the first ones.
+// Before the second ones a function ends that has two words on its stack.
 global_asm!(
     ".text",
     ".globl bare_signal_return",
@@ -46,7 +46,7 @@ unsafe extern "C" {
     fn adjacent_signal_return();
 }
 
-/// The kernel's own `struct sigaction` on x86-64 (`sigaction(2)`, "C library/kernel differences").
+/// The kernel's `struct sigaction` on x86-64 (sigaction(2), "C library/kernel differences").
 #[repr(C)]
 struct KernelAction {
     handler: extern "C" fn(libc::c_int),
@@ -67,27 +67,27 @@ fn is_interrupted() {
 }
 
 #[test]
-fn a_signal_trampoline_without_tables_leads_to_what_was_interrupted() {
-    in_own_process("a_signal_trampoline_without_tables_leads_to_what_was_interrupted", || {
-        expect_whole_chains_through(bare_signal_return);
+fn walks_through_a_signal_trampoline_without_tables() {
+    in_own_process("walks_through_a_signal_trampoline_without_tables", || {
+        expect_complete_chains_through(bare_signal_return);
     });
 }
 
-/// A return address is looked up by the call before it, and there is none before a trampoline: what stands there is another
-/// function, whose information is not the trampoline's.
+/// Return addresses are looked up one byte lower, inside the call. No call precedes a trampoline:
+/// the byte before it belongs to another function, with other call frame information.
 #[test]
-fn a_signal_trampoline_without_tables_is_not_the_function_before() {
-    in_own_process("a_signal_trampoline_without_tables_is_not_the_function_before", || {
-        expect_whole_chains_through(adjacent_signal_return);
+fn distinguishes_a_signal_trampoline_from_the_function_before_it() {
+    in_own_process("distinguishes_a_signal_trampoline_from_the_function_before_it", || {
+        expect_complete_chains_through(adjacent_signal_return);
     });
 }
 
 #[track_caller]
-fn expect_whole_chains_through(trampoline: unsafe extern "C" fn()) {
+fn expect_complete_chains_through(trampoline: unsafe extern "C" fn()) {
     const SA_RESTORER: libc::c_ulong = 0x0400_0000;
     let action =
         KernelAction { handler: ticks_in_handler, flags: SA_RESTORER, restorer: trampoline, mask: 0 };
-    // SAFETY: the action is a local and complete; the mask is 8 bytes long, as the kernel's is.
+    // SAFETY: `action` is an initialised local; the kernel's mask has 8 bytes.
     let result = unsafe {
         libc::syscall(
             libc::SYS_rt_sigaction,
@@ -99,7 +99,7 @@ fn expect_whole_chains_through(trampoline: unsafe extern "C" fn()) {
     };
     assert_eq!(result, 0);
     let profiler = quiet_builder().start_in_memory().unwrap();
-    // No tick of our own disturbs the count.
+    // No timer tick disturbs the count.
     set_profiling_timer(0);
     for _ in 0..10 {
         is_interrupted();
@@ -108,6 +108,6 @@ fn expect_whole_chains_through(trampoline: unsafe extern "C" fn()) {
     let summary = profile.summary();
     assert_eq!((summary.samples, summary.walks.complete), (10, 10), "{summary:?}");
     assert_eq!(count_under(profile.samples(), &["raise_tick", "ticks_in_handler", "is_interrupted"]), 10);
-    // It counts as one.
+    // A trampoline counts as code with a rule.
     assert_eq!(summary.frames_without_rule, 0, "{summary:?}");
 }

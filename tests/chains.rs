@@ -1,8 +1,7 @@
-//! Call chains: how deep they go, where they end, and through what they lead.
+//! Call chains: their depth, their outermost frames, and the kinds of code that they pass.
 //!
 //! # Safety
-//! Sets a handler of the application's own, which only sends itself a signal, and gives it a stack; calls
-//! `qsort(3)`.
+//! Sets a signal stack and an application handler, which sends a signal; calls `qsort(3)`.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -39,15 +38,15 @@ fn descend_with_limit(limit: Option<usize>, depth: usize) -> Profile {
         None => builder,
     };
     let profiler = builder.start_in_memory().unwrap();
-    // No tick of our own disturbs the counts, here and below, however long the machine takes.
+    // No timer tick disturbs the counts, here and below, even on a slow machine.
     set_profiling_timer(0);
     descend(depth);
     profiler.stop().unwrap()
 }
 
 #[test]
-fn a_chain_is_cut_at_the_depth_limit() {
-    in_own_process("a_chain_is_cut_at_the_depth_limit", || {
+fn truncates_chains_at_the_depth_limit() {
+    in_own_process("truncates_chains_at_the_depth_limit", || {
         assert_eq!(DEFAULT_DEPTH, 254);
         for (limit, expected) in [(Some(16), 16), (Some(0), 1), (Some(1), 1), (Some(2), 2), (None, 254)] {
             let profile = descend_with_limit(limit, 1000);
@@ -64,18 +63,18 @@ fn a_chain_is_cut_at_the_depth_limit() {
 }
 
 #[test]
-fn a_chain_within_the_limit_is_whole() {
-    in_own_process("a_chain_within_the_limit_is_whole", || {
+fn chains_within_the_depth_limit_are_complete() {
+    in_own_process("chains_within_the_depth_limit_are_complete", || {
         for limit in [MAX_DEPTH, MAX_DEPTH + 1, usize::MAX] {
             let profile = descend_with_limit(Some(limit), 1000);
             assert_eq!((profile.summary().walks.complete, profile.summary().walks.total()), (10, 10));
             let [sample] = profile.samples() else { panic!("{} chains", profile.samples().len()) };
             assert!((1001..1100).contains(&sample.chain.len()), "{}", sample.chain.len());
-            // Of 1000 return addresses into one place all are there.
+            // All of the 1000 equal return addresses are recorded.
             let commonest = sample.chain.iter().filter(|&&pc| pc == sample.chain[500]).count();
             assert_eq!(commonest, 1000);
         }
-        // The limit is that of the frames recorded: one less than they are cuts, as many do not.
+        // The limit counts recorded frames: one less than a chain has truncates it.
         let frames = descend_with_limit(Some(MAX_DEPTH), 100).samples()[0].chain.len();
         for (limit, whole) in [(frames - 1, 0), (frames, 10), (frames + 1, 10)] {
             let profile = descend_with_limit(Some(limit), 100);
@@ -101,7 +100,7 @@ fn the_main_threads_chains_end_at_the_programs_entry_point() {
     });
 }
 
-/// Every walk of another thread finds the thread's entry point: the call in `clone` that it begins with.
+/// Walks of a spawned thread end at the thread's entry point: the call in `clone` that starts it.
 #[test]
 fn a_spawned_threads_chains_end_at_its_entry_point() {
     in_own_process("a_spawned_threads_chains_end_at_its_entry_point", || {
@@ -119,7 +118,7 @@ fn a_spawned_threads_chains_end_at_its_entry_point() {
     });
 }
 
-/// Defines functions that send as many ticks as their number says, and a list of them with their names.
+/// Defines functions that send the given number of ticks, and a list of them with their names.
 macro_rules! workers {
     ($($name:ident $number:literal),*) => {
         $(
@@ -168,11 +167,11 @@ fn interrupted_by_user_signal() {
     black_box(());
 }
 
-/// Lets this thread run handlers on `stack` while `body` runs.
+/// Runs `body` while `stack` is this thread's signal stack.
 fn with_signal_stack(stack: &mut [u8], body: impl FnOnce()) {
     let own = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
     let mut before = MaybeUninit::<libc::stack_t>::zeroed();
-    // SAFETY: nobody else uses the memory before it is given up below; the old value goes into a local.
+    // SAFETY: only this thread uses the memory until the end; the old value goes into a local.
     assert_eq!(unsafe { libc::sigaltstack(&own, before.as_mut_ptr()) }, 0);
     body();
     // SAFETY: no handler is running.
@@ -182,7 +181,7 @@ fn with_signal_stack(stack: &mut [u8], body: impl FnOnce()) {
 #[track_caller]
 fn expect_chains_through_a_handler(flags: SaFlags) {
     let handler = SigHandler::Handler(on_user_signal);
-    // SAFETY: the handler uses time and sends a signal, which is on the list of `signal-safety(7)`.
+    // SAFETY: the handler only sends a signal and adds to an atomic (signal-safety(7)).
     unsafe { set_handler(Signal::SIGUSR1, handler, flags) };
     IN_HANDLER.store(0, Ordering::SeqCst);
     let profiler = quiet_builder().start_in_memory().unwrap();
@@ -197,11 +196,11 @@ fn expect_chains_through_a_handler(flags: SaFlags) {
 }
 
 #[test]
-fn a_handler_leads_back_to_what_it_interrupted() {
-    in_own_process("a_handler_leads_back_to_what_it_interrupted", || {
+fn walks_from_a_handler_to_the_interrupted_function() {
+    in_own_process("walks_from_a_handler_to_the_interrupted_function", || {
         const BYTES: usize = 256 << 10;
         expect_chains_through_a_handler(SaFlags::empty());
-        // On a stack of its own, wherever the allocator put it, and on one above all frames that follow.
+        // On a signal stack in the heap, and on one above all frames that follow.
         let (mut elsewhere, mut above) = (vec![0; BYTES], [0; BYTES]);
         for stack in [&mut elsewhere[..], black_box(&mut above)] {
             with_signal_stack(stack, || expect_chains_through_a_handler(SaFlags::SA_ONSTACK));
@@ -217,7 +216,7 @@ extern "C" fn compare_and_tick(a: *const libc::c_void, b: *const libc::c_void) -
 #[inline(never)]
 fn sorts_in_c(numbers: &mut [u64]) -> u64 {
     let (start, length) = (numbers.as_mut_ptr().cast(), numbers.len());
-    // SAFETY: start, length and size are those of the slice, and the comparison gives an order.
+    // SAFETY: start, length and size are those of the slice; the comparison is a total order.
     unsafe { libc::qsort(start, length, size_of::<u64>(), Some(compare_and_tick)) };
     numbers[0]
 }
@@ -236,7 +235,7 @@ fn a_callback_from_the_c_library_leads_back_to_its_caller() {
         for sample in profile.samples() {
             let names = names_of_chain(&sample.chain);
             assert!(has_in_order(&names, &["raise_tick", "compare_and_tick", "sorts_in_c"]), "{names:?}");
-            // Between the callback and its caller stand the C library's own functions.
+            // The C library's functions lie between the callback and its caller.
             let objects: Vec<bool> =
                 sample.chain.iter().map(|&pc| object_at(&mappings, pc).starts_with("libc.")).collect();
             let runs = objects.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -245,10 +244,10 @@ fn a_callback_from_the_c_library_leads_back_to_its_caller() {
     });
 }
 
-/// A panic that unwinds while ticks come, and a thread that ends in one.
+/// A panic that unwinds during ticks and terminates its thread.
 #[test]
-fn walks_are_whole_while_a_panic_unwinds() {
-    in_own_process("walks_are_whole_while_a_panic_unwinds", || {
+fn walks_are_complete_while_a_panic_unwinds() {
+    in_own_process("walks_are_complete_while_a_panic_unwinds", || {
         struct TicksWhenDropped;
         impl Drop for TicksWhenDropped {
             fn drop(&mut self) {
@@ -280,26 +279,26 @@ extern "C" fn coroutine() {
 }
 
 #[cfg(not(target_arch = "x86"))]
-/// Runs `function` on a stack made for it, as libraries of coroutines do.
+/// Runs `function` on a new stack, as coroutine libraries do.
 #[inline(never)]
 fn run_on_another_stack(function: extern "C" fn()) {
     let mut stack = vec![0u8; 256 << 10];
     let (mut here, mut there) = (MaybeUninit::<libc::ucontext_t>::zeroed(), MaybeUninit::zeroed());
-    // SAFETY: the context is written into a local, which stays where it is.
+    // SAFETY: the context is a local that does not move.
     assert_eq!(unsafe { libc::getcontext(there.as_mut_ptr()) }, 0);
-    // SAFETY: the call has filled it.
+    // SAFETY: `getcontext` has filled it.
     let there: &mut libc::ucontext_t = unsafe { there.assume_init_mut() };
     there.uc_stack.ss_sp = stack.as_mut_ptr().cast();
     there.uc_stack.ss_size = stack.len();
     there.uc_link = here.as_mut_ptr();
-    // SAFETY: the context has a stack, and one to go on in; the function takes no arguments.
+    // SAFETY: the context has a stack and a successor; the function takes no arguments.
     unsafe { libc::makecontext(there, function, 0) };
-    // SAFETY: `here` is filled before `there` runs, and both live until it has come back.
+    // SAFETY: `here` is filled before `there` runs, and both live until `there` has returned.
     assert_eq!(unsafe { libc::swapcontext(here.as_mut_ptr(), there) }, 0);
 }
 
-/// Not on i386: glibc's `makecontext` has a place there that its functions return to and that no information describes,
-/// right behind its own last instruction, so the walk goes on to one frame more than there is and is not whole.
+/// Not on i386: functions of glibc's `makecontext` return to an address directly after its last
+/// instruction, without call frame information. The walk finds a frame too many and is truncated.
 #[cfg(not(target_arch = "x86"))]
 #[test]
 fn a_coroutines_chains_end_where_it_begins() {
@@ -315,7 +314,7 @@ fn a_coroutines_chains_end_where_it_begins() {
     });
 }
 
-/// What was found out about a PC is kept, from one session to the next.
+/// The rule for a PC stays in the cache, also for later sessions.
 #[test]
 fn a_pc_is_looked_up_once() {
     in_own_process("a_pc_is_looked_up_once", || {
@@ -324,7 +323,7 @@ fn a_pc_is_looked_up_once() {
             assert_eq!(profile.summary().samples, 10);
             let summary = profile.summary();
             assert_eq!(summary.rule_misses > 0, round == 0, "{summary:?}");
-            // Each frame asks once.
+            // Each frame is looked up once.
             let frames: usize =
                 profile.samples().iter().map(|sample| sample.count as usize * sample.chain.len()).sum();
             assert_eq!(summary.rule_hits + summary.rule_misses, frames as u64, "{summary:?}");

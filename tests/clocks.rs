@@ -1,4 +1,4 @@
-//! Sessions with each clock in turn, and the weights of their ticks.
+//! Successive sessions with each clock, and the weights of their ticks.
 #![cfg(feature = "runtime")]
 
 mod support;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use sigprof::{Clock, Profiler};
 use support::{in_own_process, process_cpu, repeat_until, signals::send_to_self, spin_for_a_while};
 
-/// What one session has set up is nothing to the next: each one takes ticks by its own signal.
+/// The setup of one session does not affect the next: each takes ticks by its own signal.
 #[test]
-fn clocks_come_one_after_another() {
-    in_own_process("clocks_come_one_after_another", || {
+fn each_session_uses_its_own_clock_and_signal() {
+    in_own_process("each_session_uses_its_own_clock_and_signal", || {
         for (clock, asked_for, signal) in [
             (Clock::Wall, None, libc::SIGALRM),
             (Clock::Itimer, None, libc::SIGPROF),
@@ -19,7 +19,7 @@ fn clocks_come_one_after_another() {
             (Clock::Wall, Some(40), 40),
             (Clock::Cpu, Some(40), 40),
             (Clock::Itimer, None, libc::SIGPROF),
-            // A process has one such signal: the second one is refused.
+            // A process has one such signal, 40 here; the default replaces another one.
             (Clock::Cpu, Some(41), libc::SIGPROF),
             (Clock::Perf, Some(40), 40),
             (Clock::Itimer, Some(40), 40),
@@ -39,12 +39,11 @@ fn clocks_come_one_after_another() {
     });
 }
 
-/// A tick's weight is all time since the previous tick: samples and unaccounted time add up to the CPU time of the session.
-///
-/// The scheduler decides how much is in which of the two; the sum is the same on any machine, with any kernel tick.
+/// A tick's weight is all time since the last tick: samples and unaccounted time add up to the
+/// session's CPU time. Their ratio depends on the scheduler, their sum does not.
 #[test]
 fn samples_and_unaccounted_time_add_up() {
-    /// Between two ticks of a kernel with HZ=100.
+    /// The interval of a kernel with HZ=100.
     const KERNEL_TICK: Duration = Duration::from_millis(10);
     /// Far more than the margin.
     const ENOUGH: Duration = Duration::from_millis(200);
@@ -57,7 +56,7 @@ fn samples_and_unaccounted_time_add_up() {
             let summary = *profiler.stop().unwrap().summary();
             let passed = process_cpu() - before;
             let accounted = summary.sampled() + summary.unaccounted;
-            // A weight is a number of periods, in each of the two threads; the clocks are not read at the same instant.
+            // Weights are whole periods, for each of two threads; the clocks are read in turn.
             let margin = 2 * summary.period + KERNEL_TICK;
             assert!(accounted + margin >= summary.process_cpu, "{clock}: {summary:?}");
             assert!(accounted <= passed + margin, "{clock}: {passed:?} passed: {summary:?}");

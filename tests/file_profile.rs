@@ -1,4 +1,4 @@
-//! A profile in a file: what is in it, and when it appears under its name.
+//! Profiles in files: their content, and when a file appears under its name.
 #![cfg(feature = "runtime")]
 
 mod support;
@@ -13,12 +13,11 @@ use support::{
     signals::{quiet_builder, raise_ticks, set_profiling_timer},
 };
 
-/// One tick of the timer in a second of CPU time, which a test that counts stops at once: the only ticks are those that it sends.
 fn silent() -> Builder {
     quiet_builder()
 }
 
-/// The sum of the counts of records in whose chains the functions stand in this order, innermost first.
+/// Sums the counts of records with these functions in their chains in this order, innermost first.
 fn count_under(profile: &CpuProfile, functions: &[&str]) -> u64 {
     let matching = profile.records.iter().filter(|record| {
         let chain: Vec<Pc> = record.pcs.iter().map(|&pc| Pc::from_address(pc as usize)).collect();
@@ -34,7 +33,7 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Sends ticks, and is found in their chains: the call is not the last thing it does.
+/// Sends ticks. Not a tail call, so this function is in their chains.
 #[inline(never)]
 fn calls_raise_ticks(ticks: u64) {
     raise_ticks(ticks);
@@ -65,8 +64,8 @@ fn the_file_shows_each_tick_under_its_callers() {
 }
 
 #[test]
-fn a_relative_path_is_that_of_the_start() {
-    in_own_process("a_relative_path_is_that_of_the_start", || {
+fn resolves_a_relative_path_at_the_start() {
+    in_own_process("resolves_a_relative_path_at_the_start", || {
         let (before, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::env::set_current_dir(before.path()).unwrap();
         let profiler = silent().start("cpu.prof").unwrap();
@@ -97,8 +96,8 @@ fn a_dropped_profiler_stops_and_writes() {
 }
 
 #[test]
-fn a_flush_leaves_a_whole_file_and_profiling_goes_on() {
-    in_own_process("a_flush_leaves_a_whole_file_and_profiling_goes_on", || {
+fn a_flush_writes_a_complete_file_and_profiling_continues() {
+    in_own_process("a_flush_writes_a_complete_file_and_profiling_continues", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         let profiler = silent().start(&path).unwrap();
@@ -116,8 +115,8 @@ fn a_flush_leaves_a_whole_file_and_profiling_goes_on() {
 }
 
 #[test]
-fn a_file_of_before_is_replaced_and_a_link_followed() {
-    in_own_process("a_file_of_before_is_replaced_and_a_link_followed", || {
+fn replaces_an_existing_file_and_follows_a_symbolic_link() {
+    in_own_process("replaces_an_existing_file_and_follows_a_symbolic_link", || {
         let directory = tempfile::tempdir().unwrap();
         let [path, link] = ["cpu.prof", "link.prof"].map(|name| directory.path().join(name));
         fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
@@ -141,14 +140,14 @@ fn a_file_of_before_is_replaced_and_a_link_followed() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_an_error_of_flush_and_stop() {
-    in_own_process("a_file_that_cannot_be_written_is_an_error_of_flush_and_stop", || {
+fn flush_and_stop_report_a_file_that_cannot_be_written() {
+    in_own_process("flush_and_stop_report_a_file_that_cannot_be_written", || {
         let expect = |error: Error, meant: &Path, kind: ErrorKind| match error {
             Error::Output { path, source, .. } => assert_eq!((&*path, source.kind()), (meant, kind)),
             other => panic!("{other}"),
         };
         let full = Path::new("/dev/full");
-        // The spool would stay, as it should where the profile cannot be written.
+        // Without a spool: one stays if the profile cannot be written.
         let profiler = silent().without_spool().start(full).unwrap();
         set_profiling_timer(0);
         raise_ticks(1);

@@ -1,8 +1,8 @@
-//! Forked children: not profiled, and no danger to their parent's file.
+//! Forked children: they are not profiled, and do not damage their parent's file.
 //!
 //! # Safety
-//! Forks a process with several threads. The C library keeps its allocator usable in such a child, and the profiler
-//! its own lock; the children use nothing else that another thread may have left locked.
+//! Forks a process with several threads. In the child the C library's allocator and the profiler's
+//! lock are usable; the children use nothing else that another thread may have locked.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -19,13 +19,13 @@ use support::{
     spin_for_a_while,
 };
 
-/// Runs `child` in a forked process, and gives the status that it ends with by `_exit(2)`.
+/// Runs `child` in a forked process and returns its exit status.
 fn in_fork(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: see the module.
+    // SAFETY: see the module's "Safety".
     match unsafe { fork() }.expect("a fork") {
         ForkResult::Child => {
             let status = child();
-            // SAFETY: ends the process, and runs nothing of it.
+            // SAFETY: exits without running anything else of the process.
             unsafe { libc::_exit(status) }
         }
         ForkResult::Parent { child } => match waitpid(child, None).expect("the child is ours") {
@@ -36,8 +36,8 @@ fn in_fork(child: impl FnOnce() -> i32) -> i32 {
 }
 
 #[test]
-fn a_child_is_not_profiled_and_leaves_the_file_alone() {
-    in_own_process("a_child_is_not_profiled_and_leaves_the_file_alone", || {
+fn a_child_is_not_profiled_and_does_not_touch_the_file() {
+    in_own_process("a_child_is_not_profiled_and_does_not_touch_the_file", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         let mut profiler = Some(quiet_builder().start(&path).unwrap());
@@ -45,7 +45,7 @@ fn a_child_is_not_profiled_and_leaves_the_file_alone() {
         let status = in_fork(|| {
             let profiler = profiler.take().expect("the child's copy");
             let is_not_running = |result| matches!(result, Err(Error::NotRunning));
-            // The signal is harmless here too; the timer is the parent's.
+            // The signal is harmless in the child too; the timer belongs to the parent.
             raise_ticks(100);
             spin_for_a_while();
             if profiling_timer() != 0 {
@@ -65,7 +65,7 @@ fn a_child_is_not_profiled_and_leaves_the_file_alone() {
         raise_ticks(5);
         profiler.flush().unwrap();
         assert_eq!(read_profile(&path).total_samples(), 10);
-        // A child that ends by itself, after a flush: the file stays as it is.
+        // A child that exits after a flush does not change the file.
         let before = std::fs::read(&path).unwrap();
         assert_eq!(in_fork(|| 0), 0);
         assert_eq!(std::fs::read(&path).unwrap(), before);
@@ -106,11 +106,11 @@ fn profile_into(path: &Path) -> i32 {
     }
 }
 
-/// While a thread forks, others start and stop: no child finds the lock held for ever.
+/// A thread forks while another starts and stops sessions: no child finds the lock held for ever.
 #[test]
-fn forks_beside_starts_and_stops_do_not_hang() {
-    in_own_process("forks_beside_starts_and_stops_do_not_hang", || {
-        // From here on the signal is harmless.
+fn forks_during_starts_and_stops_do_not_hang() {
+    in_own_process("forks_during_starts_and_stops_do_not_hang", || {
+        // After the first session the signal is harmless.
         Profiler::builder().start_in_memory().unwrap().stop().unwrap();
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {

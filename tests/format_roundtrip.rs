@@ -1,5 +1,5 @@
-//! The profile file from both sides: what is written, against an independent encoder, an independent checker
-//! and google/pprof; what is read, from that encoder, cut short, altered, and from noise.
+//! The CPU profile format. An independent encoder and checker, and google/pprof, judge the writer.
+//! The reader gets that encoder's files, also truncated and altered, and noise.
 
 #[path = "support/checker.rs"]
 mod checker;
@@ -31,7 +31,7 @@ fn layout_of((wide, big): (bool, bool)) -> SlotLayout {
     }
 }
 
-/// Records whose counts and depths lie at their edges, none wider than the slot.
+/// Records with extreme counts and depths that fit the slot width.
 fn edge_records(wide: bool) -> Vec<(u64, Vec<u64>)> {
     let largest = if wide { u64::MAX } else { u64::from(u32::MAX) };
     let mut counts = vec![1, 2, largest - 1, largest];
@@ -57,7 +57,7 @@ fn small_file(layout: (bool, bool)) -> Vec<u8> {
 }
 
 #[test]
-fn the_reader_takes_every_word_of_every_layout() {
+fn reads_every_value_in_every_layout() {
     for layout in LAYOUTS {
         let records = edge_records(layout.0);
         let mut encoder = Encoder::with_header(layout, 4000);
@@ -84,7 +84,7 @@ fn the_reader_takes_every_word_of_every_layout() {
 }
 
 #[test]
-fn the_writer_agrees_byte_for_byte() {
+fn the_writer_agrees_with_the_encoder_byte_for_byte() {
     for layout in LAYOUTS {
         let mut encoder = Encoder::with_header(layout, 10_000);
         let mut writer = ProfileWriter::new(Vec::new(), layout_of(layout));
@@ -164,7 +164,7 @@ fn every_truncation_of_the_binary_part_is_an_error() {
 }
 
 #[test]
-fn absurd_depths_are_errors_at_their_offset() {
+fn reports_impossible_depths_with_their_offset() {
     for layout in LAYOUTS {
         let largest = if layout.0 { u64::MAX } else { u64::from(u32::MAX) };
         for num_pcs in [4, 1000, largest / 8, largest / 4, largest / 2 + 1, largest] {
@@ -194,7 +194,7 @@ fn no_single_byte_can_make_the_reader_panic() {
 }
 
 #[test]
-fn a_hundred_thousand_noisy_inputs_give_values_or_errors() {
+fn reads_or_refuses_a_hundred_thousand_noisy_inputs() {
     let mut noise = Noise(0x2545_f491_4f6c_dd1d);
     let whole = LAYOUTS.map(small_file);
     let (mut profiles, mut mappings) = (0, 0);
@@ -235,7 +235,7 @@ fn a_hundred_thousand_noisy_inputs_give_values_or_errors() {
     assert!(profiles > 1000 && mappings > 1000, "{profiles} profiles and {mappings} mappings were valid");
 }
 
-/// A line that is nearly a mapping: a valid one with a few bytes exchanged, or words of its alphabet.
+/// A valid mapping line with a few changed bytes, or random characters of its alphabet.
 fn noisy_line(noise: &mut Noise) -> Vec<u8> {
     const ALPHABET: &[u8] = b"0123456789abcdefx-:() @/rwps\n$_ g\xff";
     let lines: [&[u8]; 4] = [
@@ -256,7 +256,7 @@ fn noisy_line(noise: &mut Noise) -> Vec<u8> {
     line
 }
 
-/// Writing must be possible where the allocator is not.
+/// The writer must work without an allocator.
 #[test]
 fn writing_a_profile_allocates_nothing() {
     let samples = [(3_u64, [0x40_0010_usize, 0x40_0020, 0x40_0030]), (u64::MAX, [0x40_0014, 0x40_0020, 0])];
@@ -292,9 +292,9 @@ fn an_independent_checker_finds_no_fault() {
     }
 }
 
-/// Shows that the test above can fail: the checker finds each breach of a rule.
+/// Shows that the test above can fail.
 #[test]
-fn the_checker_finds_what_breaks_a_rule() {
+fn the_checker_reports_each_breach_of_a_rule() {
     let sound = (10_000, 5, &[0xa0000, 0xc0000][..], &[0, 1, 0][..], MAPS);
     let (period, count, pcs, trailer, text) = sound;
     let stack = "7ffc1b2f1000-7ffc1b312000 rw-p 00000000 00:00 0 [stack]\n";
@@ -324,7 +324,7 @@ fn the_checker_finds_what_breaks_a_rule() {
     assert!(found.contains("no header"), "{found:?}");
 }
 
-/// google/pprof must list every frame of every record; see `src/format/second_frame.rs`.
+/// google/pprof must list every frame of every record (`src/format/second_frame.rs`).
 #[test]
 fn google_pprof_keeps_every_frame() {
     for layout in LAYOUTS {
@@ -361,7 +361,7 @@ fn google_pprof_deletes_frames_of_an_unguarded_file() {
     assert!(chains.iter().all(|(_, addresses)| addresses.len() == 2), "{chains:x?}");
 }
 
-/// gperftools' Perl reader says which frames it removes, and must have none to remove.
+/// gperftools' Perl reader prints which frames it removes; it must remove none.
 #[test]
 fn google_pprof_in_perl_removes_no_frame() {
     for number in [1, 2, 3, 31, 32, 33, 64, 65] {
@@ -379,7 +379,7 @@ fn google_pprof_in_perl_removes_no_frame() {
     }
 }
 
-/// Chains of four PCs with different leaves under one call site, two samples each.
+/// Chains of four PCs with different leaves and the same callers, two samples each.
 fn one_call_site(number: usize) -> Vec<(u64, Vec<usize>)> {
     (0..number).map(|n| (2, vec![0x40_1000 + 4 * n, 0x40_2000, 0x40_3000, 0x40_4000])).collect()
 }
@@ -395,12 +395,12 @@ fn guarded_file(samples: &[(u64, Vec<usize>)], layout: SlotLayout) -> Vec<u8> {
     writer.into_inner()
 }
 
-/// The addresses at which a reader looks up a chain: callers one byte before the return address.
+/// The addresses that a reader looks up: of callers, one byte before the return address.
 fn looked_up(pcs: &[u64]) -> Vec<u64> {
     pcs.iter().enumerate().map(|(depth, &pc)| if depth == 0 { pc } else { pc - 1 }).collect()
 }
 
-/// Counts and addresses that `go tool pprof -raw` lists, sorted; `None` with a note where there is no go.
+/// Counts and addresses in `go tool pprof -raw`, sorted; `None`, with a note, without go.
 fn chains_seen_by_pprof(name: &str, bytes: &[u8]) -> Option<Vec<(u64, Vec<u64>)>> {
     let file = TemporaryFile::new(name, bytes);
     let output = Command::new("go")
@@ -472,7 +472,7 @@ impl Noise {
         self.0 >> 24
     }
 
-    /// A number below `limit`; 0 when that is 0.
+    /// A number below `limit`; 0 if that is 0.
     fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
@@ -482,37 +482,36 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count of the calls that each thread makes.
+/// The system's allocator, with a count of each thread's calls.
 struct CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn count_allocation() {
-    // A thread that is ending may have lost its counter; nobody reads it then.
+    // A thread that exits may have destroyed its counter; nothing reads it afterwards.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
-// SAFETY: every call goes to `System` with the arguments as they came, and counting neither allocates nor
-// unwinds, so the contract that `System` keeps is kept here.
+// SAFETY: every call goes to `System` with unchanged arguments. Counting neither allocates nor
+// unwinds, so the trait's contract is kept as by `System`.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_allocation();
-        // SAFETY: the caller keeps `alloc`'s contract: the layout has a size other than 0.
+        // SAFETY: the layout's size is not 0, guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract: the block came from here, that is from `System`,
-        // with this layout.
+        // SAFETY: the caller guarantees a block from here, hence from `System`, with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count_allocation();
-        // SAFETY: the caller keeps `realloc`'s contract: the block came from `System` with this layout, and
-        // the new size is not 0 and does not overflow when rounded up.
+        // SAFETY: the caller guarantees a block from here, hence from `System`, with this layout,
+        // and a new size that is not 0 and does not overflow when rounded up.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -1,7 +1,7 @@
-//! Ticks under strain: many at once, more than there is room for, at bad moments. None gets lost silently.
+//! Ticks under load: many at the same time, more than the slots, at bad moments. No loss is silent.
 //!
 //! # Safety
-//! Gives the profiler filters that use atomics, the thread's number and `errno`.
+//! Passes filters to the profiler that use atomics, the thread ID and `errno`.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -25,7 +25,7 @@ use support::{
 
 const THREADS: usize = 4;
 
-/// An error number that no call here gives.
+/// An error number that no call here sets.
 const CANARY: i32 = 4242;
 
 fn disturbs_errno() -> bool {
@@ -34,9 +34,9 @@ fn disturbs_errno() -> bool {
 }
 
 #[test]
-fn errno_is_what_it_was() {
-    in_own_process("errno_is_what_it_was", || {
-        // SAFETY: the filter writes `errno`, which the handler has to put back.
+fn the_handler_preserves_errno() {
+    in_own_process("the_handler_preserves_errno", || {
+        // SAFETY: the filter only writes `errno`, which the handler restores.
         let builder = unsafe { Profiler::builder().filter(disturbs_errno) };
         let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
         set_profiling_timer(0);
@@ -61,26 +61,26 @@ fn errno_is_what_it_was() {
     });
 }
 
-/// All signals there were: recorded, or in a loss.
+/// All signals that were sent: recorded or lost.
 fn accounted(summary: &Summary) -> u64 {
     summary.samples + summary.losses.periods()
 }
 
-/// Each thread sends itself signals, which come one by one, while the others do the same.
+/// Each thread sends itself signals one by one, while the others do the same.
 #[test]
-fn a_storm_of_signals_is_counted_to_the_last() {
+fn counts_every_signal_that_threads_send_to_themselves() {
     const EACH: u64 = 12_500;
-    in_own_process("a_storm_of_signals_is_counted_to_the_last", || {
+    in_own_process("counts_every_signal_that_threads_send_to_themselves", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
-        // No tick of the timer comes before it is stopped: that would take a second. Here and below.
+        // Disarmed before its first tick, which would come after a second. Here and below.
         let profiler = quiet_builder().start(&path).unwrap();
         set_profiling_timer(0);
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| raise_ticks(EACH));
             }
-            // A look and a file in between take nothing away.
+            // Summaries and flushes while the ticks come take no sample away.
             for _ in 0..20 {
                 profiler.summary().unwrap();
                 profiler.flush().unwrap();
@@ -94,7 +94,7 @@ fn a_storm_of_signals_is_counted_to_the_last() {
     });
 }
 
-/// The kernel's numbers of the threads in the ring, and the signals that have come to each.
+/// The thread IDs of the ring's members, and the signals that each has received.
 static MEMBERS: [AtomicI32; THREADS] = [const { AtomicI32::new(0) }; THREADS];
 static ARRIVED: [AtomicUsize; THREADS] = [const { AtomicUsize::new(0) }; THREADS];
 
@@ -108,12 +108,12 @@ fn notes_arrival() -> bool {
     true
 }
 
-/// Each thread sends signals to the next, wherever that one is: signalling, waiting, or in its own handler. A signal
-/// is sent when the one before it has arrived, since the kernel keeps no more than one waiting.
+/// Each thread sends signals to the next one, whether that sends, waits, or runs its handler. It
+/// sends the next signal after the last one has arrived: the kernel keeps only one pending.
 #[test]
-fn signals_between_threads_are_counted_to_the_last() {
+fn counts_every_signal_that_threads_send_to_each_other() {
     const EACH: usize = 5_000;
-    in_own_process("signals_between_threads_are_counted_to_the_last", || {
+    in_own_process("counts_every_signal_that_threads_send_to_each_other", || {
         // SAFETY: the filter uses atomics and `gettid(2)`.
         let builder = unsafe { Profiler::builder().filter(notes_arrival) };
         let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
@@ -144,7 +144,7 @@ fn signals_between_threads_are_counted_to_the_last() {
     });
 }
 
-/// Holds handlers where they are.
+/// Keeps handlers in the filter.
 static HOLDS: AtomicBool = AtomicBool::new(false);
 static HELD: AtomicU64 = AtomicU64::new(0);
 
@@ -156,7 +156,7 @@ fn waits_while_held() -> bool {
     true
 }
 
-/// More handlers at once than there are slots for: those without one are lost, and counted.
+/// With more handlers than slots, ticks without a slot are lost and counted.
 #[test]
 fn ticks_that_find_no_slot_are_counted() {
     const HANDLERS: u64 = 140;
@@ -186,10 +186,10 @@ fn ticks_that_find_no_slot_are_counted() {
     });
 }
 
-/// A handler that does not come back does not keep the profiler from stopping, or from being started again.
+/// A handler that does not return does not keep the profiler from stopping or from starting again.
 #[test]
-fn a_stop_does_not_wait_for_ever() {
-    in_own_process("a_stop_does_not_wait_for_ever", || {
+fn a_stop_does_not_wait_for_ever_for_a_stuck_handler() {
+    in_own_process("a_stop_does_not_wait_for_ever_for_a_stuck_handler", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         // SAFETY: the filter uses atomics and `sched_yield(2)`.
@@ -202,7 +202,7 @@ fn a_stop_does_not_wait_for_ever() {
         let stuck = thread::spawn(raise_tick);
         repeat_until(|| HELD.load(Ordering::SeqCst) == 1, thread::yield_now);
 
-        // Who waits for ever is ended by the watchdog of this process (`own_process`).
+        // If this waits for ever, the watchdog of `own_process` kills the process.
         let summary = profiler.stop().unwrap();
         assert_eq!((summary.losses.stuck_handlers, summary.samples), (1, 5));
         assert_eq!(read_profile(&path).total_samples(), 5);
@@ -210,7 +210,7 @@ fn a_stop_does_not_wait_for_ever() {
         let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         raise_ticks(3);
-        // It comes back in the middle of another session, and harms nothing.
+        // The handler returns during another session, and does no harm.
         HOLDS.store(false, Ordering::SeqCst);
         stuck.join().unwrap();
         raise_ticks(3);

@@ -1,8 +1,9 @@
-//! An application that interposes `sigaction`: the kernel gets another handler, which calls the handler from the caller.
-//! ThreadSanitizer works like this.
+//! An application that interposes `sigaction`, as ThreadSanitizer does: the kernel gets another
+//! handler, which calls the caller's handler.
 //!
 //! # Safety
-//! `sigaction` passes its arguments to the C library. The other handler calls only the handler of the same signal.
+//! The interposed `sigaction` calls the C library's. The other handler only calls that of the same
+//! signal.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -18,7 +19,7 @@ use support::{
     signals::{quiet_builder, raise_ticks, set_profiling_timer},
 };
 
-/// The handler of SIGPROF that the last caller of `sigaction` asked for, or 0.
+/// The handler of SIGPROF that the last caller of `sigaction` passed, or 0.
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
@@ -35,7 +36,7 @@ extern "C" fn call_given(signal: libc::c_int, info: *mut libc::siginfo_t, contex
 extern "C" fn do_nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 fn next_sigaction() -> Sigaction {
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"sigaction".as_ptr()) };
     assert!(!next.is_null());
     // SAFETY: the C library's function has this type.
@@ -49,7 +50,7 @@ unsafe extern "C" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> libc::c_int {
-    // SAFETY: a null pointer, or the caller's structure.
+    // SAFETY: a null pointer or a valid structure, guaranteed by the caller.
     let mut replaced = unsafe { new.as_ref() }.copied();
     let before = GIVEN.load(Ordering::SeqCst);
     if let Some(new) = replaced.as_mut().filter(|_| signal == libc::SIGPROF) {
@@ -57,9 +58,9 @@ unsafe extern "C" fn sigaction(
         new.sa_sigaction = call_given as *const () as usize;
     }
     let new = replaced.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the caller's arguments, or a copy of its structure.
+    // SAFETY: the caller's arguments, or a copy of the structure.
     let status = unsafe { next_sigaction()(signal, new, old) };
-    // SAFETY: a null pointer, or the caller's structure.
+    // SAFETY: a null pointer or a valid structure, guaranteed by the caller.
     if let Some(old) = unsafe { old.as_mut() }.filter(|_| signal == libc::SIGPROF && before != 0) {
         old.sa_sigaction = before;
     }
@@ -78,12 +79,12 @@ fn a_second_session_starts_and_records() {
     });
 }
 
-/// The handler is installed with the C library's `sigaction`, so the interposed one does not know it.
+/// The C library's `sigaction` installs the handler, so the interposed one does not see it.
 #[test]
 fn start_fails_if_another_handler_bypassed_sigaction() {
     in_own_process("start_fails_if_another_handler_bypassed_sigaction", || {
         quiet_builder().start_in_memory().unwrap().stop().unwrap();
-        // SAFETY: zero is a value of each field.
+        // SAFETY: zero is a valid value of each field.
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         action.sa_sigaction = do_nothing as *const () as usize;
         // SAFETY: the handler does nothing.

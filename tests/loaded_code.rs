@@ -1,7 +1,7 @@
-//! Code that is loaded at run time: walks through its frames, and its place in the list of mapped objects.
+//! Code that is loaded at run time: its frames, and its entries in the list of mapped objects.
 //!
 //! # Safety
-//! Calls functions of `programs/frames.c`, whose types are written here, and unloads them when none is running.
+//! Calls functions of `programs/frames.c` by their types, and unloads them when none is running.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -27,14 +27,13 @@ use support::{
 type Callback = extern "C" fn();
 type CallsBack = extern "C" fn(Callback, usize) -> libc::c_int;
 
-/// The functions that call back, with frames of all kinds. The last one hides its caller's stack pointer where only
-/// a table can find it.
+/// The functions that call back, with all kinds of frames; only the last one needs a table.
 const FRAMES: [&CStr; 5] = [c"realigned", c"variable", c"large", c"all_saved", c"realigned_variable"];
-/// Calls of each.
+/// The argument of each call.
 const SIZES: [usize; 4] = [1, 100, 4096, 10_000];
 
 fn calls_back(library: &Library, name: &CStr) -> CallsBack {
-    // SAFETY: the function has this type, as its source says.
+    // SAFETY: the function has this type in its source.
     unsafe { mem::transmute::<*mut libc::c_void, CallsBack>(library.symbol(name)) }
 }
 
@@ -42,7 +41,7 @@ extern "C" fn tick() {
     raise_tick();
 }
 
-/// Calls each of the functions with some sizes; each calls back, and that is a tick. Gives the number of ticks.
+/// Calls each function with each size; each call is a tick. Returns the number of ticks.
 #[inline(never)]
 fn calls_each(library: &Library, names: &[&CStr]) -> u64 {
     for name in names {
@@ -57,7 +56,7 @@ fn is_in(pc: Pc, function: &str) -> bool {
     names_of(pc, false).iter().any(|name| is_called(name, function))
 }
 
-/// True when the chain is: sender, callback, one function of the library, [`calls_each`], and on.
+/// True if the chain has the callback, the library's function, and [`calls_each`], in a row.
 fn leads_through(chain: &[Pc], function: &str) -> bool {
     let Some(callback) = chain.iter().position(|&pc| is_in(pc, "tick")) else { return false };
     let [_, in_library, caller, ..] = chain[callback..] else { return false };
@@ -68,7 +67,7 @@ fn leads_through(chain: &[Pc], function: &str) -> bool {
 fn walks_lead_through_frames_of_all_kinds() {
     in_own_process("walks_lead_through_frames_of_all_kinds", || {
         let directory = tempfile::tempdir().unwrap();
-        // With the tables, and without: then by the frame pointer.
+        // With call frame information, and without it: then by the frame pointer.
         let no_tables = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-omit-frame-pointer"];
         let variants: [(&str, &[&str], bool); 5] = [
             ("plain.so", &["-O0"], false),
@@ -79,18 +78,18 @@ fn walks_lead_through_frames_of_all_kinds() {
         ];
         let is_aarch64 = cfg!(target_arch = "aarch64");
         for (name, flags, is_bare) in variants {
-            // There gcc stores the frame pointer anywhere in a frame: it leads to the caller, but says nothing of the
-            // caller's stack pointer, which these callers' own tables count from.
+            // There gcc stores the frame pointer anywhere in a frame: it leads to the caller, but
+            // not to the caller's stack pointer, which the callers' tables need.
             if is_bare && is_aarch64 {
                 continue;
             }
-            // The flags of x86 alone.
+            // Without the flags of x86.
             let is_known = |flag: &&&str| !(is_aarch64 && flag.starts_with("-m"));
             let flags: Vec<&str> = flags.iter().filter(is_known).copied().collect();
             let flags = flags.as_slice();
             let library = Library::open(&compile_library("frames.c", flags, directory.path(), name));
             let profiler = quiet_builder().start_in_memory().unwrap();
-            // No tick of our own disturbs the counts, here and below.
+            // No timer tick disturbs the counts, here and below.
             set_profiling_timer(0);
             let names = if is_bare { &FRAMES[..4] } else { &FRAMES };
             let calls = calls_each(&library, names);
@@ -109,7 +108,7 @@ fn walks_lead_through_frames_of_all_kinds() {
     });
 }
 
-/// A function that has no tables, and keeps a frame pointer.
+/// A function that has no tables but keeps a frame pointer.
 static BARE: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
 extern "C" fn calls_bare() {
@@ -118,9 +117,9 @@ extern "C" fn calls_bare() {
     black_box(bare(tick, 1));
 }
 
-/// Code without tables that keeps a frame pointer leads to code of the program, whose tables are looked up; from there to a
-/// library that may be unloaded at any moment, of which the crate would not learn: a guess is not looked up in one. (The
-/// shared library sees unloads, and walks on: `cdylib/tests/gate/odd_code.rs`.)
+/// A frame pointer leads from code without tables to the program's code, where tables are used. The
+/// next caller is in a library that may be unloaded at any time, so the walk ends there. (The
+/// shared library sees unloads and continues: `cdylib/tests/gate/odd_code.rs`.)
 #[test]
 fn a_guess_ends_before_a_library_that_may_go() {
     in_own_process("a_guess_ends_before_a_library_that_may_go", || {
@@ -137,7 +136,7 @@ fn a_guess_ends_before_a_library_that_may_go() {
         let profile = profiler.stop().unwrap();
         let summary = profile.summary();
         assert_eq!(summary.frames_without_rule, 1, "{summary:?}");
-        // Counted as one that is not whole; on i386 by another name.
+        // Counted as truncated; the reason differs on i386.
         assert_eq!(
             (summary.samples, summary.walks.total(), summary.walks.complete),
             (1, 1, 0),
@@ -145,15 +144,15 @@ fn a_guess_ends_before_a_library_that_may_go() {
         );
         let chain = &profile.samples()[0].chain;
         assert!(chain.iter().any(|&pc| is_in(pc, "calls_bare")), "{chain:x?}");
-        // What calls the program's function is known; what calls that is not.
+        // The caller of the program's function is known; its caller is not.
         assert_eq!(symbol_at(chain.last().unwrap().address_for_lookup(false)), "all_saved", "{chain:x?}");
     });
 }
 
-/// Without tables and without frame pointers nothing leads on. Nothing breaks, and what is known is kept.
+/// Without tables and frame pointers the walk stops, and the frames so far are kept.
 #[test]
-fn a_walk_that_nothing_leads_on_is_counted() {
-    in_own_process("a_walk_that_nothing_leads_on_is_counted", || {
+fn counts_walks_through_code_without_tables_and_frame_pointers() {
+    in_own_process("counts_walks_through_code_without_tables_and_frame_pointers", || {
         let directory = tempfile::tempdir().unwrap();
         let flags = ["-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer"];
         let library = Library::open(&compile_library("frames.c", &flags, directory.path(), "lost.so"));
@@ -172,8 +171,8 @@ fn a_walk_that_nothing_leads_on_is_counted() {
     });
 }
 
-/// Loads the library, sends ticks below each of its functions, and unloads it. Returns where a function was, and how
-/// many ticks were sent.
+/// Loads the library, sends ticks from each function, and unloads it. Returns the address of a
+/// function and the number of ticks.
 fn tick_in(path: &Path) -> (usize, u64) {
     let library = Library::open(path);
     let start = library.symbol(FRAMES[0]) as usize;
@@ -184,7 +183,7 @@ fn tick_in(path: &Path) -> (usize, u64) {
     (start, calls)
 }
 
-/// The executable mapping of the file `name`.
+/// Returns the executable mapping of the file `name`.
 fn mapping_of<'m>(mappings: &'m [Mapping<'static>], name: &str) -> Option<&'m Mapping<'static>> {
     let name = format!("/{name}");
     mappings.iter().find(|mapping| mapping.is_executable() && mapping.path.ends_with(name.as_bytes()))
@@ -197,7 +196,7 @@ fn is_mapped_now(address: usize) -> bool {
         .any(|mapping| mapping.contains(address as u64))
 }
 
-/// The samples whose chains lead through a mapping.
+/// Sums the samples with a PC in the mapping.
 fn samples_through(profile: &Profile, mapping: &Mapping<'_>) -> u64 {
     let is_within = |pc: &Pc| mapping.contains(pc.address() as u64);
     let through = profile.samples().iter().filter(|sample| sample.chain.iter().any(is_within));
@@ -205,8 +204,8 @@ fn samples_through(profile: &Profile, mapping: &Mapping<'_>) -> u64 {
 }
 
 #[test]
-fn code_that_is_gone_by_the_end_is_listed() {
-    in_own_process("code_that_is_gone_by_the_end_is_listed", || {
+fn lists_code_that_was_unloaded_before_the_stop() {
+    in_own_process("lists_code_that_was_unloaded_before_the_stop", || {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("cpu.prof");
         let plugin = compile_library("frames.c", &["-O2"], directory.path(), "plugin.so");
@@ -236,11 +235,11 @@ fn code_that_is_gone_by_the_end_is_listed() {
     });
 }
 
-/// Code that is still loaded is listed once, as the kernel lists it.
+/// Code that is still loaded has one entry, the kernel's.
 #[test]
-fn code_that_is_still_there_is_listed_once() {
-    in_own_process("code_that_is_still_there_is_listed_once", || {
-        // Made before the library is loaded: the handler notes what it meets.
+fn lists_code_that_is_still_loaded_once() {
+    in_own_process("lists_code_that_is_still_loaded_once", || {
+        // Started before the library is loaded: the handler records each object that it samples.
         let profiler = quiet_builder().start_in_memory().unwrap();
         set_profiling_timer(0);
         let directory = tempfile::tempdir().unwrap();
@@ -260,11 +259,11 @@ fn code_that_is_still_there_is_listed_once() {
     });
 }
 
-/// Profiles one plug-in after another at the same addresses, as in a program that reloads them, and shows each
-/// profile to `check`, with the name of the library and the samples' PCs from the callback outwards.
+/// Profiles two libraries in turn at the same addresses, as in a program that reloads plug-ins.
+/// Passes each profile to `check`, with the library's name and the PCs from the callback outwards.
 fn with_reloaded_libraries(check: impl Fn(&Profile, &str, &[&[Pc]])) {
     let directory = tempfile::tempdir().unwrap();
-    // The same code, but for the sizes of frames.
+    // The same code, with other frame sizes.
     let variants = [("first.so", "-DBLOCK=2048"), ("second.so", "-DBLOCK=1024")];
     let paths =
         variants.map(|(name, size)| compile_library("frames.c", &["-O2", size], directory.path(), name));
@@ -319,7 +318,6 @@ fn another_library_at_the_same_addresses_is_listed() {
     });
 }
 
-/// The report names code that was loaded after an earlier report.
 #[test]
 fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
     in_own_process("a_report_names_code_that_was_loaded_after_an_earlier_one", || {
@@ -343,7 +341,7 @@ fn a_report_names_code_that_was_loaded_after_an_earlier_one() {
     });
 }
 
-/// Calls back through the library's function in assembler: one tick.
+/// Calls back through the library's assembler function: one tick.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn calls_relay(library: &Library) -> libc::c_int {
@@ -352,17 +350,17 @@ fn calls_relay(library: &Library) -> libc::c_int {
         0
     }
     type Relay = extern "C" fn(extern "C" fn(libc::c_int) -> libc::c_int, libc::c_int) -> libc::c_int;
-    // SAFETY: the function has this type, as its source says.
+    // SAFETY: the function has this type in its source.
     let relay = unsafe { mem::transmute::<*mut libc::c_void, Relay>(library.symbol(c"relay")) };
     black_box(relay(tick_of, 0))
 }
 
-/// Nobody tells a crate that a library is gone. What was known of its frames is not taken for another's that came to
-/// its addresses: until the next start only its frames lead nowhere.
+/// The crate does not learn that a library is unloaded. Frames of the old library are not used for
+/// another one at its addresses: until the next start, walks stop in the new one.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn frames_of_a_library_that_is_gone_are_not_taken_for_anothers() {
-    in_own_process("frames_of_a_library_that_is_gone_are_not_taken_for_anothers", || {
+fn does_not_reuse_frames_of_an_unloaded_library() {
+    in_own_process("does_not_reuse_frames_of_an_unloaded_library", || {
         let directory = tempfile::tempdir().unwrap();
         let open = |name, size| {
             let source = "../../cdylib/tests/programs/relay.c";

@@ -1,5 +1,4 @@
-//! The memory that a session takes is bounded, however many chains there are: what fills it goes to a file, or is lost and
-//! counted.
+//! The bound on a session's memory. Samples beyond it are spilled to a file, or lost and counted.
 #![cfg(feature = "runtime")]
 
 mod support;
@@ -15,8 +14,8 @@ use support::{
     signals::{quiet_builder, raise_tick, set_profiling_timer},
 };
 
-/// Goes down one of two ways at each step, as the bits of `path` say, and then sends a signal: a chain for each
-/// path. Always inlined, so that a step is one frame with or without optimization.
+/// Calls one of two functions at each step, by the bits of `path`, and then sends a signal: one
+/// chain for each path. Always inlined, so that a step is one frame with and without optimization.
 #[inline(always)]
 fn descend(path: u64, depth: usize) -> u64 {
     match (depth, path & 1) {
@@ -39,7 +38,7 @@ fn descend_right(path: u64, depth: usize) -> u64 {
     black_box(descend(path, depth)) + 3
 }
 
-/// Ticks in that many chains, all of them deep, and one more in the last.
+/// Sends a tick in each of `chains` deep chains.
 fn tick_in_deep_chains(chains: u64) {
     set_profiling_timer(0);
     let work = move || {
@@ -50,7 +49,7 @@ fn tick_in_deep_chains(chains: u64) {
     thread::Builder::new().stack_size(64 << 20).spawn(work).unwrap().join().unwrap();
 }
 
-/// More and deeper chains than the memory has room for, where they have no file to go to: the rest is lost, and counted.
+/// More and deeper chains than the memory holds, without a file: the rest is lost and counted.
 #[test]
 fn ticks_that_find_the_table_full_are_counted() {
     const CHAINS: u64 = 400;
@@ -69,12 +68,11 @@ fn ticks_that_find_the_table_full_are_counted() {
     });
 }
 
-/// The same with a file: what fills the memory is moved there, many times over, and nothing is lost. A flush has all, too,
-/// and in the end the profile is the only file.
+/// The same with a file: full tables are spilled, and neither a flush nor the stop loses samples.
 #[test]
-fn ticks_beyond_the_memory_are_moved_to_a_file() {
+fn spills_samples_beyond_the_memory_bound_to_a_file() {
     const CHAINS: u64 = 500;
-    in_own_process("ticks_beyond_the_memory_are_moved_to_a_file", || {
+    in_own_process("spills_samples_beyond_the_memory_bound_to_a_file", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         let builder = quiet_builder().max_depth(MAX_DEPTH).max_memory(SMALLEST_MAX_MEMORY);
@@ -83,7 +81,7 @@ fn ticks_beyond_the_memory_are_moved_to_a_file() {
         profiler.flush().unwrap();
         assert_eq!(read_profile(&path).total_samples(), u128::from(CHAINS));
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "the profile, and what was moved");
-        // All chains again: those that were moved are new to the table.
+        // All chains again: the spilled ones are new to the table.
         tick_in_deep_chains(CHAINS);
         let summary = profiler.stop().unwrap();
         assert_eq!((summary.samples, summary.losses.periods()), (2 * CHAINS, 0), "{summary:?}");

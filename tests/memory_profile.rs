@@ -1,4 +1,4 @@
-//! A profile in memory: its samples, its bytes, its report, and a look at it while it grows.
+//! Profiles in memory: samples, written bytes, report, and snapshots during the session.
 #![cfg(feature = "runtime")]
 
 mod support;
@@ -17,7 +17,7 @@ fn sum(profile: &Profile) -> u64 {
     profile.samples().iter().map(|sample| sample.count).sum()
 }
 
-/// A dozen chains with ten ticks each, and one with a thousand.
+/// Twelve chains with ten ticks each, and one with a thousand.
 fn tick_in_many_chains() {
     set_profiling_timer(0);
     (0..12).for_each(|depth| assert_eq!(recurse(depth), depth));
@@ -25,8 +25,8 @@ fn tick_in_many_chains() {
 }
 
 #[test]
-fn each_chain_is_there_once_and_the_most_frequent_first() {
-    in_own_process("each_chain_is_there_once_and_the_most_frequent_first", || {
+fn lists_each_chain_once_and_the_most_frequent_first() {
+    in_own_process("lists_each_chain_once_and_the_most_frequent_first", || {
         let profiler = quiet_builder().start_in_memory().unwrap();
         tick_in_many_chains();
         let profile = profiler.stop().unwrap();
@@ -40,10 +40,9 @@ fn each_chain_is_there_once_and_the_most_frequent_first() {
     });
 }
 
-/// The C interface stops whatever runs; what is started then is another's.
 #[test]
-fn a_profiler_that_was_stopped_does_not_tell_of_the_next_one() {
-    in_own_process("a_profiler_that_was_stopped_does_not_tell_of_the_next_one", || {
+fn a_stopped_profiler_does_not_report_the_next_session() {
+    in_own_process("a_stopped_profiler_does_not_report_the_next_session", || {
         let directory = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
         let in_memory = Profiler::builder().start_in_memory().unwrap();
@@ -62,8 +61,8 @@ fn a_profiler_that_was_stopped_does_not_tell_of_the_next_one() {
 }
 
 #[test]
-fn what_is_written_is_the_profile() {
-    in_own_process("what_is_written_is_the_profile", || {
+fn writes_all_samples_of_the_profile() {
+    in_own_process("writes_all_samples_of_the_profile", || {
         let profiler = quiet_builder().start_in_memory().unwrap();
         tick_in_many_chains();
         let profile = profiler.stop().unwrap();
@@ -73,8 +72,7 @@ fn what_is_written_is_the_profile() {
         let read = CpuProfile::parse(&bytes).unwrap();
         assert_eq!(u128::from(read.period_micros), profile.summary().period.as_micros());
 
-        // For the sake of google/pprof a record may be written in two, and a second PC one lower
-        // (src/format/second_frame.rs).
+        // For google/pprof a record may become two, and a second PC one lower (second_frame.rs).
         let mut counts: HashMap<Vec<u64>, (usize, u64)> = HashMap::new();
         for (place, sample) in profile.samples().iter().enumerate() {
             let mut chain: Vec<u64> = sample.chain.iter().map(|pc| pc.address() as u64).collect();
@@ -152,10 +150,10 @@ fn raise_in_thread(name: &str, ticks: u64) {
     repeat_until(|| is_gone(id), std::thread::yield_now);
 }
 
-/// One chain of three threads: by thread it is there three times, and once in what is written.
+/// A chain that three threads share: three samples with `by_thread`, but one record when written.
 #[test]
-fn by_thread_a_chain_is_there_for_each_of_its_threads() {
-    in_own_process("by_thread_a_chain_is_there_for_each_of_its_threads", || {
+fn by_thread_lists_a_chain_once_for_each_of_its_threads() {
+    in_own_process("by_thread_lists_a_chain_once_for_each_of_its_threads", || {
         for is_by_thread in [true, false] {
             let builder = quiet_builder();
             let builder = if is_by_thread { builder.by_thread() } else { builder };
@@ -185,7 +183,7 @@ fn by_thread_a_chain_is_there_for_each_of_its_threads() {
             } else {
                 assert_eq!(shown(&profile), [(None, 1240)]);
             }
-            // In the summary in any case.
+            // The summary has the threads in both cases.
             let threads = profile.summary().threads;
             let busiest: Vec<_> = threads
                 .busiest()
@@ -197,7 +195,7 @@ fn by_thread_a_chain_is_there_for_each_of_its_threads() {
             let mut bytes = Vec::new();
             profile.write(&mut bytes).unwrap();
             let read = CpuProfile::parse(&bytes).unwrap();
-            // The only chain is written in two, for the sake of google/pprof (src/format/second_frame.rs).
+            // The only chain is written as two, for google/pprof (src/format/second_frame.rs).
             assert_eq!((read.total_samples(), read.records.len()), (1240, 2));
             let chain: Vec<_> = profile.samples()[0].chain.iter().map(|pc| pc.address() as u64).collect();
             assert!(
@@ -210,10 +208,10 @@ fn by_thread_a_chain_is_there_for_each_of_its_threads() {
     });
 }
 
-/// A file is as ever, and the deepest chain one frame shorter.
+/// The file is as usual, except that the deepest chain is one frame shorter.
 #[test]
-fn by_thread_a_file_has_each_chain_once() {
-    in_own_process("by_thread_a_file_has_each_chain_once", || {
+fn by_thread_writes_each_chain_to_a_file_once() {
+    in_own_process("by_thread_writes_each_chain_to_a_file_once", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("prof");
         let profiler = quiet_builder().by_thread().start(&path).unwrap();
@@ -230,10 +228,9 @@ fn by_thread_a_file_has_each_chain_once() {
     });
 }
 
-/// A profile of nothing can be written, read and shown.
 #[test]
-fn an_empty_profile_is_one() {
-    in_own_process("an_empty_profile_is_one", || {
+fn an_empty_profile_can_be_written_read_and_reported() {
+    in_own_process("an_empty_profile_can_be_written_read_and_reported", || {
         let profile = quiet_builder().start_in_memory().unwrap().stop().unwrap();
         let mut bytes = Vec::new();
         profile.write(&mut bytes).unwrap();

@@ -1,7 +1,7 @@
-//! What may stand in the way of a start, and what a stop leaves behind.
+//! Starts that are refused, and the state after a stop.
 //!
 //! # Safety
-//! Sets handlers that do no more than count.
+//! Sets handlers that only count.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -24,22 +24,20 @@ use support::{
     },
 };
 
-/// Signals that a handler of the application's own has seen.
+/// Signals that the application's handler has received.
 static APP_SAW: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn app_handler(_: libc::c_int) {
     APP_SAW.fetch_add(1, Ordering::SeqCst);
 }
 
-/// A session whose timer expires after a second of CPU time. A test that counts stops the timer before that: the only
-/// ticks are those that it sends.
 fn silent() -> Builder {
     quiet_builder()
 }
 
 #[test]
-fn a_second_start_is_refused_and_harms_neither() {
-    in_own_process("a_second_start_is_refused_and_harms_neither", || {
+fn refuses_a_second_start_and_keeps_the_first_session() {
+    in_own_process("refuses_a_second_start_and_keeps_the_first_session", || {
         let directory = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
         let profiler = silent().start(&first).unwrap();
@@ -50,7 +48,7 @@ fn a_second_start_is_refused_and_harms_neither() {
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
         let refused = silent().start_in_memory().unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
-        // The one that runs is told before what else is wrong.
+        // The running session is reported before other errors.
         let refused = silent().start(directory.path()).unwrap_err();
         assert!(matches!(refused, Error::AlreadyRunning), "{refused}");
         raise_ticks(2);
@@ -76,7 +74,7 @@ fn a_profiler_can_be_started_again_and_again() {
                 (round, round, round)
             );
             assert_eq!(read_profile(&path).total_samples(), u128::from(round));
-            // Between two sessions the signal does nothing, in either.
+            // Between sessions the signal does nothing, in both modes.
             raise_ticks(3);
 
             let profiler = silent().start_in_memory().unwrap();
@@ -87,7 +85,7 @@ fn a_profiler_can_be_started_again_and_again() {
     });
 }
 
-/// The default action of SIGPROF would end the process.
+/// SIGPROF's default disposition would kill the process.
 #[test]
 fn a_signal_after_the_stop_is_harmless() {
     in_own_process("a_signal_after_the_stop_is_harmless", || {
@@ -122,8 +120,8 @@ fn a_path_that_cannot_be_written_is_refused() {
             let reason = error.source().expect("there is a reason").to_string();
             assert!(text.contains(&reason), "{text}: {reason}");
             match error {
-                Error::Output { path: told, source, .. } => {
-                    assert_eq!(told, path);
+                Error::Output { path: reported, source, .. } => {
+                    assert_eq!(reported, path);
                     assert!(kind.is_none_or(|kind| kind == source.kind()), "{text}: {:?}", source.kind());
                 }
                 other => panic!("{other:?}"),
@@ -152,7 +150,7 @@ fn a_program_with_a_handler_of_its_own_is_not_profiled() {
         raise_ticks(7);
         assert_eq!(APP_SAW.load(Ordering::SeqCst), 7);
 
-        // SAFETY: the default action is no handler.
+        // SAFETY: the default disposition runs no code.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::SigDfl, SaFlags::empty()) };
         let profiler = silent().start_in_memory().expect("the handler is gone");
         raise_ticks(5);
@@ -161,11 +159,11 @@ fn a_program_with_a_handler_of_its_own_is_not_profiled() {
     });
 }
 
-/// Ignoring is no handler: there is nothing to serve.
+/// SIG_IGN is not a handler that the profiler would replace.
 #[test]
 fn a_program_that_ignores_the_signal_is_profiled() {
     in_own_process("a_program_that_ignores_the_signal_is_profiled", || {
-        // SAFETY: to ignore a signal is no handler.
+        // SAFETY: SIG_IGN runs no code.
         unsafe { set_handler(Signal::SIGPROF, SigHandler::SigIgn, SaFlags::empty()) };
         let profiler = silent().start_in_memory().unwrap();
         raise_ticks(5);

@@ -1,7 +1,7 @@
-//! The figures of a session: time, ticks by kind, and why there are no samples.
+//! The figures of a session: times, ticks by kind, and the reason for no samples.
 //!
 //! # Safety
-//! Gives the profiler filters that touch atomics only, and sets a handler that counts.
+//! Passes filters to the profiler that only use atomics, and sets a handler that counts.
 #![cfg(feature = "runtime")]
 #![allow(unsafe_code)]
 
@@ -27,16 +27,15 @@ fn accepts() -> bool {
     ACCEPTS.load(Ordering::SeqCst)
 }
 
-/// Every tick is in exactly one of these; a tick that found the table full or no PC weighs one in these tests.
+/// Every tick is in exactly one of these. One that is lost has weight one in these tests.
 fn ticks(summary: &Summary) -> u64 {
     let Summary { timer_ticks, foreign_ticks, early_ticks, filtered, excluded, losses, .. } = summary;
     timer_ticks + foreign_ticks + early_ticks + filtered + excluded + losses.periods()
 }
 
-/// The session's times lie between those that the program measures around it and within it.
 #[test]
-fn times_are_those_of_the_clocks() {
-    in_own_process("times_are_those_of_the_clocks", || {
+fn times_agree_with_the_clocks() {
+    in_own_process("times_agree_with_the_clocks", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         let (outer_start, outer_cpu) = (Instant::now(), process_cpu());
@@ -62,10 +61,10 @@ fn times_are_those_of_the_clocks() {
 }
 
 #[test]
-fn a_signal_from_elsewhere_is_a_tick_of_weight_one() {
-    in_own_process("a_signal_from_elsewhere_is_a_tick_of_weight_one", || {
+fn a_signal_that_the_timer_did_not_send_is_a_tick_of_weight_one() {
+    in_own_process("a_signal_that_the_timer_did_not_send_is_a_tick_of_weight_one", || {
         let profiler = quiet_builder().start_in_memory().unwrap();
-        // No tick of our own disturbs the count.
+        // No timer tick disturbs the count.
         set_profiling_timer(0);
         raise_ticks(1000);
         let so_far = *profiler.snapshot().unwrap().summary();
@@ -81,8 +80,8 @@ fn a_signal_from_elsewhere_is_a_tick_of_weight_one() {
 }
 
 #[test]
-fn a_filter_refuses_ticks_which_are_counted() {
-    in_own_process("a_filter_refuses_ticks_which_are_counted", || {
+fn counts_ticks_that_the_filter_refuses() {
+    in_own_process("counts_ticks_that_the_filter_refuses", || {
         // SAFETY: the filter reads an atomic.
         let builder = unsafe { Profiler::builder().filter(accepts) };
         let profiler = builder.clock(sigprof::Clock::Itimer).frequency(1).start_in_memory().unwrap();
@@ -111,8 +110,7 @@ fn ticks_in_an_excluded_object_are_left_out() {
     in_own_process("ticks_in_an_excluded_object_are_left_out", || {
         let builder = || quiet_builder();
 
-        // The instruction behind the system call that sends a signal is the C library's; in programs for i386 it is
-        // the kernel's.
+        // The call that sends a signal returns to the C library; on i386, to the vDSO.
         let caller = if cfg!(target_arch = "x86") { "vdso" } else { "libc" };
         let profiler = builder().exclude_object(caller).start_in_memory().unwrap();
         set_profiling_timer(0);
@@ -121,7 +119,7 @@ fn ticks_in_an_excluded_object_are_left_out() {
         assert_eq!((summary.excluded, summary.samples), (100, 0));
         assert_eq!(summary.no_samples, Some(NoSamples::NoneRecorded));
 
-        // A part of the name is not the name, and the next session has none.
+        // A part of the name does not match. The next session excludes nothing.
         for builder in [builder().exclude_object("lib").exclude_object("c"), builder()] {
             let profiler = builder.start_in_memory().unwrap();
             set_profiling_timer(0);
@@ -180,7 +178,7 @@ fn no_samples_since_the_signal_is_blocked() {
 #[test]
 fn no_samples_since_the_program_took_the_timer() {
     in_own_process("no_samples_since_the_program_took_the_timer", || {
-        // With the other clocks, threads have ticks without it.
+        // With the other clocks, threads have ticks without this timer.
         let profiler = Profiler::builder().clock(Clock::Itimer).frequency(2).start_in_memory().unwrap();
         assert_eq!(profiling_timer(), 500_000);
         set_profiling_timer(0);

@@ -1,4 +1,4 @@
-//! What the benches stand on: the profilers they compare, the programs they run, and the check that a run counts.
+//! Shared parts of the benches: profilers, programs, and the check that a run is valid.
 #![allow(dead_code, reason = "each bench uses its own part of this module")]
 
 pub(crate) mod programs;
@@ -15,11 +15,10 @@ use sigprof::format::CpuProfile;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// No run comes near this; it ends one whose profiler has locked up.
+/// Far more than a run takes: then the profiler hangs, and the run is killed.
 const RUN_LIMIT: Duration = Duration::from_secs(300);
 
-/// True under `cargo bench`. `cargo test` runs the benches too, without that argument: one short round, which
-/// shows that they still work.
+/// True with `cargo bench`. With `cargo test` one short round shows that the bench works.
 pub(crate) fn is_full_run() -> bool {
     let mut bench = false;
     for argument in std::env::args() {
@@ -32,16 +31,14 @@ pub(crate) fn is_full_run() -> bool {
     bench
 }
 
-/// A profiler that is preloaded into the programs.
 pub(crate) struct Profiler {
     pub(crate) name: &'static str,
     pub(crate) library: PathBuf,
 }
 
 impl Profiler {
-    /// What a program's environment needs, beside nothing, to be profiled into `file`.
-    ///
-    /// At 1 Hz the profiler's own timer plays no part.
+    /// Returns the variables that make a program write a profile to `file`. At 1 Hz the profiler's
+    /// own timer does not matter.
     pub(crate) fn environment(&self, file: &Path) -> Vec<(&'static str, PathBuf)> {
         vec![
             ("LD_PRELOAD", self.library.clone()),
@@ -51,7 +48,7 @@ impl Profiler {
     }
 }
 
-/// Builds `libprofiler.so` as users get it, and looks for the one of Debian's `libgoogle-perftools4`.
+/// Builds `libprofiler.so`, and finds Debian's `libgoogle-perftools4`.
 pub(crate) fn profilers() -> Result<Vec<Profiler>> {
     let mut found = vec![Profiler { name: "sigprof", library: build_library()? }];
     let triple = match std::env::consts::ARCH {
@@ -67,18 +64,17 @@ pub(crate) fn profilers() -> Result<Vec<Profiler>> {
     Ok(found)
 }
 
-/// Builds `libprofiler.so` as users get it.
+/// Builds `libprofiler.so` with default flags.
 pub(crate) fn build_library() -> Result<PathBuf> {
     build(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(""), "")
 }
 
-/// Builds `libprofiler.so` with a time stamp at each stage of a tick (`src/sample/stamps.rs`), in a directory of its own:
-/// the flag would make the next ordinary build start afresh.
+/// Builds `libprofiler.so` with time stamps (`src/sample/stamps.rs`). It has its own directory:
+/// other flags would make the next ordinary build compile everything.
 pub(crate) fn build_stamped_library() -> Result<PathBuf> {
     build(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("stamps"), "--cfg sigprof_stamps")
 }
 
-/// Builds the library of `benches/framehop/`, a workspace of its own.
 pub(crate) fn build_framehop_walker() -> Result<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("framehop");
     let status = Command::new(env!("CARGO"))
@@ -106,7 +102,7 @@ fn build(target: PathBuf, flags: &str) -> Result<PathBuf> {
     Ok(target.join("release/libprofiler.so"))
 }
 
-/// An empty directory for the files of one bench.
+/// Creates an empty directory for the files of a bench.
 pub(crate) fn scratch(bench: &str) -> Result<PathBuf> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench").join(bench);
     if directory.exists() {
@@ -116,7 +112,7 @@ pub(crate) fn scratch(bench: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Compiles `benches/programs/NAME.c` without frame pointers, as distributions mostly ship programs.
+/// Compiles `benches/programs/NAME.c` without frame pointers, like most distributions.
 pub(crate) fn compile(name: &str, directory: &Path) -> Result<PathBuf> {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/programs").join(name).with_extension("c");
@@ -132,10 +128,10 @@ pub(crate) fn compile(name: &str, directory: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// What one run of `programs/tick.c` does.
+/// The work of a run of `programs/tick.c`.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// The chains of calls differ in their innermost calls only; otherwise throughout.
+    /// The call chains differ only in their innermost calls, otherwise throughout.
     pub(crate) common_trunk: bool,
     pub(crate) threads: u32,
     pub(crate) depth: u32,
@@ -145,7 +141,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The program's arguments; `handler` is `own` or `preloaded`.
+    /// Returns the program's arguments; `handler` is `own` or `preloaded`.
     pub(crate) fn arguments(&self, handler: &str) -> Vec<String> {
         let shape = if self.common_trunk { "innermost" } else { "throughout" };
         let mut arguments = vec![handler.to_owned(), shape.to_owned()];
@@ -154,7 +150,7 @@ impl Plan {
         arguments
     }
 
-    /// The signals that one run sends, those of the untimed first pass included.
+    /// Returns the number of signals that a run sends, with those of the untimed first pass.
     pub(crate) fn sent(&self) -> u64 {
         [self.threads, self.paths, self.signals, self.passes]
             .iter()
@@ -163,13 +159,11 @@ impl Plan {
     }
 }
 
-/// Runs a command in an empty environment and takes its output.
-///
-/// What is in the environment already has a price: a library path, for one, makes the loader search more.
+/// Runs a command in an otherwise empty environment and returns its output. Other variables would
+/// have a cost: a library path makes the loader search more.
 ///
 /// # Errors
-///
-/// When it does not start, fails, or does not end within [`RUN_LIMIT`].
+/// If it does not start, fails, or runs longer than [`RUN_LIMIT`].
 pub(crate) fn run(program: &Path, arguments: &[String], environment: &[(&str, PathBuf)]) -> Result<Output> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -179,7 +173,7 @@ pub(crate) fn run(program: &Path, arguments: &[String], environment: &[(&str, Pa
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // The output is a few lines, which the pipes hold: nothing waits for us to read it.
+    // The output is a few lines, which the pipes hold without a reader.
     let begin = Instant::now();
     while child.try_wait()?.is_none() {
         if begin.elapsed() > RUN_LIMIT {
@@ -198,14 +192,12 @@ pub(crate) fn run(program: &Path, arguments: &[String], environment: &[(&str, Pa
     Ok(output)
 }
 
-/// Reads a profile and checks that it holds every signal that was sent, by the file and by the line that the
-/// profiler prints when the program ends.
-///
-/// One more may be there: the timer can go off before the program stops it.
+/// Reads a profile and checks that it holds every signal that was sent, by the file and by the line
+/// that the profiler prints at exit. Another tick may be there: the timer can expire before the
+/// program stops it.
 ///
 /// # Errors
-///
-/// When the file cannot be read, or a signal is missing from it or from the line.
+/// If the file cannot be read, or a signal is missing from it or from the line.
 pub(crate) fn checked_profile(file: &Path, stderr: &[u8], sent: u64) -> Result<CpuProfile> {
     let profile =
         CpuProfile::parse(&fs::read(file)?).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -219,17 +211,16 @@ pub(crate) fn checked_profile(file: &Path, stderr: &[u8], sent: u64) -> Result<C
     Ok(profile)
 }
 
-/// The first figure of `PROFILE: interrupts/evictions/bytes = 1000/0/8192`.
+/// Returns the first figure of `PROFILE: interrupts/evictions/bytes = 1000/0/8192`.
 fn interrupts(stderr: &str) -> Option<u128> {
     let (_, figures) = stderr.split_once("PROFILE: interrupts/evictions/bytes = ")?;
     figures.split('/').next()?.parse().ok()
 }
 
-/// The middle value, or the mean of the middle two.
+/// Returns the middle value, or the mean of the two middle ones.
 ///
 /// # Panics
-///
-/// When there is no value.
+/// If there is no value.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,4 +1,4 @@
-//! Programs as Debian ships them, with work of some seconds that needs no network.
+//! Debian's programs, with work of some seconds that needs no network.
 
 use std::fs;
 use std::path::Path;
@@ -6,20 +6,20 @@ use std::process::{Command, Stdio};
 
 use super::Result;
 
-/// A program, and shell scripts that run in an empty directory of its own.
+/// A program, and shell scripts that run in an empty directory.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// The file that has to be there, and the package that has it.
+    /// The required file and its package.
     pub(crate) file: &'static str,
     pub(crate) package: &'static str,
-    /// Makes the input.
+    /// Creates the input.
     pub(crate) prepare: &'static str,
-    /// Does the work: `profiled COMMAND...` runs a command under the profiler, `$seconds` says for how long, roughly.
+    /// Does the work for about `$seconds`: `profiled COMMAND...` runs a command under the profiler.
     pub(crate) work: &'static str,
 }
 
 impl Program {
-    /// True when the program is there; says what to install when it is not.
+    /// True if the program is installed; otherwise prints the package to install.
     pub(crate) fn is_there(&self) -> bool {
         let is_there = Path::new(self.file).exists();
         if !is_there {
@@ -28,12 +28,11 @@ impl Program {
         is_there
     }
 
-    /// Runs the program with `library` preloaded and more in its environment, for roughly so many seconds, in the
-    /// empty directory `place`. Profiles are named `profile_PID` there; gives what was said on standard error.
+    /// Runs the program for about `seconds` in the empty directory `place`, with `library`
+    /// preloaded and the variables `more`. Profiles are named `profile_PID`. Returns stderr.
     ///
     /// # Errors
-    ///
-    /// When a script fails.
+    /// If a script fails.
     pub(crate) fn run(
         &self,
         seconds: u32,
@@ -64,7 +63,7 @@ impl Program {
     }
 }
 
-/// What scripts find defined.
+/// Definitions for scripts.
 const PRELUDE: &str = r#"
     profiled() {
         LD_PRELOAD="$library" CPUPROFILE="$place/profile" CPUPROFILE_USE_PID=1 "$@" 2>> "$place/said"
@@ -135,7 +134,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
         file: "/usr/bin/rg",
         package: "ripgrep",
         prepare: LINES,
-        // Without room for an automaton it takes a slower engine, which is work enough.
+        // A small limit makes ripgrep use a slower engine.
         work: r"profiled /usr/bin/rg -j2 --dfa-size-limit 1K -ic '(\w+ ){4,}\w*[13579]\b.*e\s*x\d$' . > /dev/null || [ $? = 1 ]",
     },
     Program {
@@ -162,7 +161,7 @@ pub(crate) const PROGRAMS: [Program; 10] = [
     },
 ];
 
-/// cargo as rustup ships it, 42 MB of Rust in one file: it reads a workspace of many packages. `$cargo` is its path.
+/// rustup's cargo, 42 MB of Rust, reads a workspace of many packages. `$cargo` is its path.
 pub(crate) const CARGO: Program = Program {
     name: "cargo (40 MB of Rust)",
     file: env!("CARGO"),
@@ -279,7 +278,7 @@ difference {
 END
 "#;
 
-/// One pigeon more than there are holes: no solver finds that quickly.
+/// The pigeonhole problem, which no solver solves quickly.
 const PIGEONS: &str = r#"awk -v holes=12 'BEGIN {
     for (p = 0; p <= holes; p++) for (h = 0; h < holes; h++) print "(declare-const p" p "h" h " Bool)"
     for (p = 0; p <= holes; p++) {

@@ -1,4 +1,4 @@
-//! What `src/sample/stamps.rs` writes for each tick, and what can be said of many.
+//! The records of ticks that `src/sample/stamps.rs` writes, and their statistics.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Result;
 
-/// One tick; times in µs.
+/// A tick; times in µs.
 #[derive(Clone, Copy)]
 pub(crate) struct Tick {
     pub(crate) claim: f64,
@@ -20,17 +20,16 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
-    /// From the handler's first instruction to its last.
+    /// Returns the time from the handler's first instruction to its last.
     pub(crate) fn whole(&self) -> f64 {
         self.claim + self.walk + self.table + self.leave
     }
 }
 
-/// The ticks of all processes that wrote to `stamps.PID` in a directory, in the order of each.
+/// Reads the ticks of all processes that wrote to `stamps.PID` in `place`, each in order.
 ///
 /// # Errors
-///
-/// When there is none, or a file cannot be read.
+/// If there is none, or a file cannot be read.
 pub(crate) fn read(place: &Path, per_micro: f64) -> Result<Vec<Tick>> {
     let mut ticks = Vec::new();
     for entry in fs::read_dir(place)? {
@@ -58,10 +57,8 @@ pub(crate) fn read(place: &Path, per_micro: f64) -> Result<Vec<Tick>> {
     if ticks.is_empty() { Err(format!("{}: no tick", place.display()).into()) } else { Ok(ticks) }
 }
 
-/// The walk's time as a sum: something fixed, and so much for each frame, each miss and each page fault.
-///
-/// Ticks that lost the processor on the way would outweigh all others. So the tenth that fits worst is left out, three
-/// times over.
+/// Fits a walk's time: a constant, and a price for each frame, rule miss and page fault. Three
+/// times it drops the tenth that fits worst: preempted ticks would outweigh all others.
 pub(crate) fn fit(ticks: &[Tick]) -> [f64; 4] {
     let mut kept: Vec<[f64; 5]> =
         ticks.iter().map(|tick| [1.0, tick.depth, tick.misses, tick.faults, tick.walk]).collect();
@@ -78,8 +75,7 @@ pub(crate) fn fit(ticks: &[Tick]) -> [f64; 4] {
     prices
 }
 
-/// The prices by which rows of counts, the last figure their sum, are met best: by Gauss and Jordan's elimination of the
-/// normal equations.
+/// Returns the least-squares prices for rows of counts and their total (Gauss-Jordan elimination).
 fn least_squares(rows: &[[f64; 5]]) -> [f64; 4] {
     let mut system = [[0.0; 5]; 4];
     for row in rows {
@@ -88,7 +84,7 @@ fn least_squares(rows: &[[f64; 5]]) -> [f64; 4] {
         }
     }
     for pivot in 0..4 {
-        // No fault or no miss at all leaves nothing to find out: its price is zero then.
+        // Without any fault or miss its price is unknown: zero.
         if system[pivot][pivot].abs() < 1e-9 {
             system[pivot] = [0.0; 5];
             system[pivot][pivot] = 1.0;
@@ -102,10 +98,10 @@ fn least_squares(rows: &[[f64; 5]]) -> [f64; 4] {
     [0, 1, 2, 3].map(|i| system[i][4] / system[i][i])
 }
 
-/// How fast the time-stamp counter runs, on any processor of the machine.
+/// Returns the frequency of the time-stamp counter, the same on all processors.
 pub(crate) fn stamps_per_micro() -> f64 {
     let stamp = || {
-        // SAFETY: the crate runs on x86-64 only, which has this instruction.
+        // SAFETY: this only runs on x86-64, which has this instruction.
         #[allow(unsafe_code, reason = "no safe way to the counter")]
         unsafe {
             core::arch::x86_64::_rdtsc()

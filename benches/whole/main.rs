@@ -1,8 +1,8 @@
-//! The share of walks that are whole, in programs as Debian ships them.
+//! The share of complete stacks in Debian's programs.
 //!
-//! `cargo bench --bench whole` runs each for about ten seconds of CPU time under the preloaded library. Two witnesses
-//! are heard: the library's own counters, and the outermost PCs in the files, which `root.rs` looks up without any
-//! call frame information. Shares are no timings: it may run beside other work.
+//! `cargo bench --bench whole` runs each for about ten seconds of CPU time under the preloaded
+//! library. Two sources must agree: the library's counters, and the outermost PCs in the files,
+//! which `root.rs` looks up without call frame information. The machine may do other work.
 
 #[path = "../rig/mod.rs"]
 mod rig;
@@ -18,12 +18,12 @@ use rig::programs::{PROGRAMS, Program};
 use root::{Root, Roots};
 use sigprof::format::CpuProfile;
 
-/// What is asked of every program.
+/// The required share of each program.
 const LEAST: f64 = 0.999;
-/// Ticks per second of CPU time: as many as a kernel of 250 Hz gives.
+/// Ticks per second of CPU time: the rate of a kernel with HZ=250.
 const FREQUENCY: &str = "250";
 
-/// How walks end, as the library's line names it.
+/// The ends of walks, by their names in the library's statistics line.
 const ENDS: [&str; 6] = ["complete", "depth", "unreadable", "no_rule", "loops", "unloading"];
 
 fn main() -> Result<()> {
@@ -56,17 +56,16 @@ fn main() -> Result<()> {
     if cut.is_empty() { Ok(()) } else { Err(format!("below {LEAST}: {cut:?}").into()) }
 }
 
-/// What came of one program and all that it started.
+/// The result of a program and all processes that it started.
 #[derive(Default)]
 struct Outcome {
     processes: u32,
-    /// The figures of the library's lines, added up.
+    /// Sums of the figures in the library's lines.
     figures: BTreeMap<String, u64>,
-    /// Samples in the files.
     samples: u128,
-    /// Samples whose outermost PC is an entry point.
+    /// Samples with an entry point as the outermost PC.
     rooted: u128,
-    /// Samples by where else they end.
+    /// Other samples by the place at which they end.
     elsewhere: BTreeMap<String, u128>,
 }
 
@@ -107,7 +106,7 @@ fn run(program: &Program, seconds: u32, library: &Path, scratch: &Path) -> Resul
     read(&place, &said).map_err(|error| format!("{}: {error}", program.name).into())
 }
 
-/// Reads what the library said and what it wrote, which must agree.
+/// Reads the library's lines and files, and checks that they agree.
 fn read(place: &Path, said: &str) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for line in said.lines() {
@@ -115,7 +114,7 @@ fn read(place: &Path, said: &str) -> Result<Outcome> {
         outcome.processes += 1;
         let words = figures.split(' ').map_while(|word| word.split_once('='));
         for (name, value) in words.take_while(|&(name, _)| name != "profile") {
-            // What became of the spool is a word.
+            // The use of the spool is a word.
             if name != "spool" {
                 *outcome.figures.entry(name.to_owned()).or_default() += value.parse::<u64>()?;
             }

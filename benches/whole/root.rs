@@ -1,5 +1,4 @@
-//! Where a chain ends, found out from the files and by nothing that the walker uses: neither call frame information
-//! nor the walker's own word.
+//! The outermost frame of a chain, found without call frame information and the walker's results.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,23 +6,22 @@ use std::path::Path;
 use object::{Object, ObjectSegment};
 use sigprof::format::{CpuProfile, Record};
 
-/// Where a chain ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Root {
-    /// In the few instructions at the entry point of the program or of the dynamic loader.
+    /// In the first instructions of the program or of the dynamic loader.
     Process,
-    /// Behind the call from which a new thread ends: the next instructions are the system call `exit`.
+    /// After the call of the thread's function: the next instructions are the system call `exit`.
     Thread,
-    /// Anywhere else: the chain was cut. The file and the address in it, as its own tables count.
+    /// Anywhere else: the chain is truncated. The file, and the address by its own tables.
     Elsewhere(String),
 }
 
-/// Room for the instructions of `_start`, counted from the entry point.
+/// Bytes of `_start`, from the entry point.
 const START_BYTES: u64 = 64;
-/// `mov rdi, rax; mov eax, 60; syscall`: what follows the call of a thread's function in glibc's `clone` and `clone3`.
+/// `mov rdi, rax; mov eax, 60; syscall`, after the call in glibc's `clone` and `clone3`.
 const THREAD_EXIT: [u8; 10] = [0x48, 0x89, 0xc7, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
 
-/// Reads each file once.
+/// A cache of files.
 #[derive(Default)]
 pub(crate) struct Roots {
     files: HashMap<String, Option<File>>,
@@ -48,7 +46,7 @@ impl Roots {
         let file = self.files.entry(path.clone()).or_insert_with(|| File::read(Path::new(&path)));
         let Some(file) = file else { return Root::Elsewhere(format!("{path}, not readable")) };
         let address = file.address(offset).unwrap_or(offset);
-        // An entry point has no caller: a chain that holds it twice has missed its end.
+        // Entry points have no caller: a chain that contains one twice is truncated.
         let is_only_once = record.pcs.iter().filter(|&&other| other == pc).count() == 1;
         let next = usize::try_from(offset).ok().and_then(|offset| file.bytes.get(offset..));
         if is_only_once && (file.entry..file.entry + START_BYTES).contains(&address) {
@@ -73,7 +71,7 @@ impl File {
         Some(Self { entry, segments, bytes })
     }
 
-    /// The address, as the file's own tables count, of a position in the file.
+    /// Returns the address, by the file's own tables, of a position in the file.
     fn address(&self, offset: u64) -> Option<u64> {
         let segment = self.segments.iter().find(|(start, size, _)| (*start..start + size).contains(&offset));
         segment.map(|(start, _, address)| offset - start + address)

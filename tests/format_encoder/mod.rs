@@ -1,6 +1,5 @@
-//! An encoder of CPU profiles made from the document alone, as the other opinion in tests.
-//!
-//! It shares no code and no type with `sigprof::format`, and it writes whatever it is told to, valid or not.
+//! An encoder of CPU profiles, written from the format's document only. It shares no code and no
+//! type with `sigprof::format`, and writes invalid profiles, too.
 
 /// Collects a file slot by slot.
 pub(crate) struct Encoder {
@@ -9,7 +8,7 @@ pub(crate) struct Encoder {
     pub(crate) file: Vec<u8>,
 }
 
-/// Every pair of slot width (8 bytes if true) and byte order (big if true).
+/// All pairs of slot width (8 bytes if true) and byte order (big-endian if true).
 pub(crate) const LAYOUTS: [(bool, bool); 4] = [(true, false), (true, true), (false, false), (false, true)];
 
 impl Encoder {
@@ -17,7 +16,7 @@ impl Encoder {
         Self { wide, big, file: Vec::new() }
     }
 
-    /// A file that already has its header, "Binary Header".
+    /// Creates a file with its header ("Binary Header").
     pub(crate) fn with_header(layout: (bool, bool), period: u64) -> Self {
         let mut encoder = Self::new(layout);
         encoder.slots(&[0, 3, 0, period, 0]);
@@ -28,7 +27,7 @@ impl Encoder {
         if self.wide { 8 } else { 4 }
     }
 
-    /// One slot: the low bytes of the value, shifted out one by one.
+    /// Writes a slot: the low bytes of the value, shifted out one by one.
     pub(crate) fn slot(&mut self, value: u64) {
         let width = self.slot_bytes();
         assert!(self.wide || value >> 32 == 0, "{value:#x} has no 4-byte slot");

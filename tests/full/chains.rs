@@ -1,4 +1,4 @@
-//! The share of chains that end at a thread's entry point, and each thread's share of the samples.
+//! The share of chains that reach the thread's entry point, and each thread's share of the samples.
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -14,8 +14,7 @@ use crate::support::{
     repeat_until,
 };
 
-/// On all of its path through an ordinary program a tick finds the thread's entry point: in code of its own, of the
-/// standard library and of the C library, in its starts of functions and their ends.
+/// Ticks in the program, the standard library and the C library reach the thread's entry point.
 #[test]
 fn walks_end_at_the_threads_entry_point() {
     in_own_process("chains::walks_end_at_the_threads_entry_point", || {
@@ -25,8 +24,8 @@ fn walks_end_at_the_threads_entry_point() {
             words.sort();
             black_box(words.concat().parse::<f64>().is_ok());
         };
-        // None is known to fail; the measure of the whole is one in a hundred. On i386 LLVM's call frame information is
-        // wrong at the instruction behind a call of a function that returns a structure, in code that is not optimized.
+        // At most one in a hundred may fail. On i386, LLVM's call frame information is wrong after
+        // calls of functions that return structures, in unoptimized code.
         let expected = if cfg!(target_arch = "x86") { 0.95 } else { 0.99 };
         let has_expected =
             |profile: &Profile| ended_well(profile).1 as f64 >= expected * profile.summary().samples as f64;
@@ -50,8 +49,8 @@ fn walks_end_at_the_threads_entry_point() {
         profiler.stop().unwrap();
         let walks = profile.summary().walks;
         assert!(walks.complete_share() >= expected, "{walks:?}");
-        // A thread's outermost PC is the call in `clone` that it begins with. A tick may also meet the main thread,
-        // which waits: the kernel gives it those that come while a busy thread has signals blocked.
+        // A thread's outermost PC is the call in `clone` that starts it. The main thread may have
+        // ticks while it sleeps: those that come while a busy thread blocks signals.
         let (ends, whole) = ended_well(&profile);
         assert!(ends.len() <= 3, "{ends:?}");
         let samples = profile.summary().samples;
@@ -59,7 +58,7 @@ fn walks_end_at_the_threads_entry_point() {
     });
 }
 
-/// The outermost PCs that a thread begins with, and the samples whose chains end there.
+/// Returns the outermost PCs that are entry points, and the number of samples that end there.
 fn ended_well(profile: &Profile) -> (HashSet<Pc>, u64) {
     let mappings = mappings_of(profile);
     let (mut ends, mut samples) = (HashSet::new(), 0);
@@ -73,7 +72,7 @@ fn ended_well(profile: &Profile) -> (HashSet<Pc>, u64) {
     (ends, samples)
 }
 
-/// What the chains of all others lead through.
+/// Returns the functions of all other chains.
 fn elsewhere(profile: &Profile) -> Vec<Vec<String>> {
     let (ends, _) = ended_well(profile);
     let others =
@@ -85,8 +84,8 @@ fn spin_seed(i: u64) -> u64 {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Defines functions that do the same work, and a list of them with their names. The numbers keep the compiler from
-/// making one function of them.
+/// Defines functions that do the same work, and a list of them with their names. Different numbers
+/// keep the compiler from merging them.
 macro_rules! workers {
     ($($name:ident $number:literal),*) => {
         $(
@@ -108,7 +107,7 @@ fn all_threads_are_sampled() {
         const ENOUGH: u64 = 25;
         let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
         let is_done = AtomicBool::new(false);
-        // CPU time of each.
+        // CPU time of each thread.
         let used: Vec<Duration> = thread::scope(|scope| {
             let spawn = |worker: fn(&AtomicBool)| {
                 let is_done = &is_done;
@@ -130,10 +129,9 @@ fn all_threads_are_sampled() {
         let period = profile.summary().period;
         for ((name, _), used) in WORKERS.iter().zip(used) {
             let count = count_under(profile.samples(), &["spin", "calls_spin", name]);
-            // How much it got is the scheduler's choice. Before the first tick that meets a thread its time is others'; a quarter of all
-            // is far off.
-            let told = period * u32::try_from(count).unwrap();
-            assert!(told * 4 >= used, "{name} has {told:?} of {used:?} in samples");
+            // Time before a thread's first tick may count for others, but not three quarters.
+            let sampled = period * u32::try_from(count).unwrap();
+            assert!(sampled * 4 >= used, "{name} has {sampled:?} of {used:?} in samples");
         }
         assert!(profile.summary().walks.complete_share() >= 0.99);
     });

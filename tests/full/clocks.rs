@@ -1,13 +1,13 @@
-//! Sessions by one clock after another, in one process.
+//! Successive sessions with each clock in one process.
 
 use crate::support::{process_cpu, repeat_until, spin_for_a_while};
 use sigprof::{Clock, Profiler, Summary};
 use std::time::Duration;
 
-/// Time between two ticks of a kernel with HZ=100.
+/// The interval of a kernel with HZ=100.
 const LONGEST_KERNEL_TICK: Duration = Duration::from_millis(10);
 
-/// What a session shows of itself while it runs and at its end, and CPU time that passed from before it to behind it.
+/// A session's summary while it runs and at its end, and the CPU time around the session.
 struct Seen {
     so_far: Summary,
     end: Summary,
@@ -22,7 +22,7 @@ fn session(clock: Clock, signal: Option<i32>) -> Seen {
     let before = process_cpu();
     let profiler = builder.start_in_memory().unwrap();
     let mut so_far = *profiler.snapshot().unwrap().summary();
-    // How much is in no sample at one moment is the scheduler's choice; what is lost stays so.
+    // The unaccounted time at one moment depends on the scheduler; lost time stays unaccounted.
     let has_enough = |summary: &Summary| summary.sampled() > ENOUGH && !summary.is_short_of_time();
     let look = || {
         so_far = *profiler.snapshot().unwrap().summary();
@@ -34,12 +34,12 @@ fn session(clock: Clock, signal: Option<i32>) -> Seen {
     Seen { so_far, end, around: process_cpu() - before }
 }
 
-/// In samples; far more than what may be missing in them by chance.
+/// Time in samples, far more than may be missing by chance.
 const ENOUGH: Duration = Duration::from_millis(200);
 
-/// What one clock has counted is nothing to the next: each session has its time, and lacks none.
+/// The counts of one session do not affect the next: each accounts for its own time.
 #[test]
-fn clocks_come_one_after_another() {
+fn each_session_accounts_for_its_own_time() {
     for (clock, signal) in [
         (Clock::Wall, None),
         (Clock::Itimer, None),
@@ -47,19 +47,19 @@ fn clocks_come_one_after_another() {
         (Clock::Wall, Some(40)),
         (Clock::Cpu, Some(40)),
         (Clock::Itimer, None),
-        // Another than the last one is not to be had, and its own is.
+        // A process has one such signal, 40 here: another one is refused, and the default is used.
         (Clock::Cpu, Some(41)),
         (Clock::Perf, Some(40)),
         (Clock::Itimer, Some(40)),
         (Clock::Wall, None),
     ] {
         let Seen { so_far, end, around } = session(clock, signal);
-        let told = |summary: &Summary| summary.sampled() + summary.unaccounted;
+        let accounted = |summary: &Summary| summary.sampled() + summary.unaccounted;
         let margin = end.period * u32::try_from(end.threads.count()).unwrap() + LONGEST_KERNEL_TICK;
-        // A look at a session reads the counts before the clock, and what is in no sample behind both; its end is noted before
-        // the last tick is counted.
-        assert!(told(&so_far) <= so_far.clock_time() + margin, "{clock}, {signal:?}: {so_far:?}");
-        assert!(told(&end) + margin >= end.clock_time(), "{clock}, {signal:?}: {end:?}");
+        // A snapshot reads the counts, the clock, then the unaccounted time; a stop reads the clock
+        // before it counts the last tick.
+        assert!(accounted(&so_far) <= so_far.clock_time() + margin, "{clock}, {signal:?}: {so_far:?}");
+        assert!(accounted(&end) + margin >= end.clock_time(), "{clock}, {signal:?}: {end:?}");
         if clock != Clock::Wall {
             assert!(end.sampled() <= around + margin, "{clock}, {signal:?}: {around:?} for {end:?}");
         }

@@ -1,4 +1,4 @@
-//! The report of a profile whose samples come by the timer.
+//! The report of a profile of timer ticks.
 
 use sigprof::Profiler;
 
@@ -9,7 +9,7 @@ fn the_report_has_the_hot_function_on_top() {
     in_own_process("report::the_report_has_the_hot_function_on_top", || {
         let profiler = Profiler::builder().frequency(250).start_in_memory().unwrap();
         let mut profile = profiler.snapshot().unwrap();
-        // The rest is the snapshots: about a millisecond after a tenth of a second, more where the processor is emulated.
+        // Snapshots take the rest: a millisecond for each tenth of a second, more if emulated.
         let has_enough = || {
             profile = profiler.snapshot().unwrap();
             profile.summary().timer_ticks >= 1000

@@ -1,4 +1,4 @@
-//! A session's times, and the share of them that its samples represent.
+//! A session's times, and the share that its samples represent.
 //!
 //! # Safety
 //! Calls `memchr(3)` with a slice.
@@ -14,34 +14,34 @@ use crate::support::{
     thread_cpu,
 };
 
-/// Time between two ticks of a kernel with HZ=100.
+/// The interval of a kernel with HZ=100.
 const LONGEST_KERNEL_TICK: Duration = Duration::from_millis(10);
 
-/// What the samples stand for and what is in none of them are the time used, give or take a period of each thread, whose tick
-/// stands for the whole of the one in which it comes. `around` is the time from before the session to behind it: the last ticks
-/// may come behind the session's last look at the clock, any time later.
+/// Asserts that samples and unaccounted time add up to the CPU time used, within a period for each
+/// thread: a tick represents the whole of its period. `around` is the CPU time from before the
+/// session until after it: the last ticks may come after the session's last read of the clock.
 fn expect_all_time(summary: &Summary, around: Duration) {
-    let told = summary.sampled() + summary.unaccounted;
+    let accounted = summary.sampled() + summary.unaccounted;
     let threads = u32::try_from(summary.threads.count()).unwrap();
     let margin = summary.period * threads + LONGEST_KERNEL_TICK;
-    assert!(told + margin >= summary.process_cpu, "{told:?} of {summary:?}");
+    assert!(accounted + margin >= summary.process_cpu, "{accounted:?} of {summary:?}");
     assert!(summary.sampled() <= around + margin, "{around:?} for {summary:?}");
 }
 
-/// Whether ticks represent all CPU time so far, but for what may pass until the next tick and for what other threads have used.
-/// `before` is the calling thread's CPU time at the start of the session.
+/// Whether ticks represent all CPU time so far, except time until the next tick and time of other
+/// threads. `before` is the calling thread's CPU time at the start of the session.
 ///
-/// How much is unaccounted at a given moment depends on the scheduler: the kernel checks a thread's timer at the kernel's ticks
-/// on that thread. But the next tick represents all of it, so the condition becomes true again and again; if time is lost, it
-/// stays false. Another thread's time may wait for longer: one that runs while its virtual processor is stopped meets no tick.
+/// Unaccounted time depends on the scheduler: the kernel checks timers at its own ticks. The next
+/// tick represents it, so this becomes true repeatedly; if time is lost, it stays false. Other
+/// threads may stay longer without a tick, if their virtual processor is stopped.
 fn is_accounted(summary: &Summary, before: Duration) -> bool {
     let own = thread_cpu().saturating_sub(before);
     summary.unaccounted <= LONGEST_KERNEL_TICK + summary.process_cpu.saturating_sub(own)
 }
 
 #[test]
-fn times_are_those_of_the_clocks() {
-    in_own_process("summary::times_are_those_of_the_clocks", || {
+fn times_agree_with_the_clocks() {
+    in_own_process("summary::times_agree_with_the_clocks", || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cpu.prof");
         let (outer_start, outer_cpu) = (Instant::now(), process_cpu());
@@ -61,7 +61,7 @@ fn times_are_those_of_the_clocks() {
             assert!((inner.1..=outer.1).contains(&summary.process_cpu), "{inner:?} {summary:?} {outer:?}");
         }
         assert_eq!(summary.period, Duration::from_millis(10));
-        assert!(summary.timer_ticks < 1000, "all is told too seldom: {summary:?}");
+        assert!(summary.timer_ticks < 1000, "all is accounted too seldom: {summary:?}");
         assert_eq!(summary.sampled(), summary.period * u32::try_from(summary.samples).unwrap());
         assert_eq!(read_profile(&path).total_samples(), u128::from(summary.samples));
         assert_eq!((summary.losses.periods(), summary.no_samples), (0, None));
@@ -71,10 +71,10 @@ fn times_are_those_of_the_clocks() {
     });
 }
 
-/// More ticks are asked for than any kernel's jiffies give: each then weighs more.
+/// The frequency exceeds that of any kernel's timer interrupt: each tick has a higher weight.
 #[test]
-fn time_is_counted_whole_at_the_highest_frequency() {
-    in_own_process("summary::time_is_counted_whole_at_the_highest_frequency", || {
+fn accounts_for_all_time_at_the_highest_frequency() {
+    in_own_process("summary::accounts_for_all_time_at_the_highest_frequency", || {
         let start = process_cpu();
         let profiler = Profiler::builder().frequency(MAX_FREQUENCY).start_in_memory().unwrap();
         let before = thread_cpu();
@@ -87,20 +87,20 @@ fn time_is_counted_whole_at_the_highest_frequency() {
         let around = process_cpu() - start;
         let summary = profile.summary();
         assert_eq!(summary.period, Duration::from_micros(100));
-        assert!(summary.timer_ticks < 500, "all is told too seldom: {summary:?}");
+        assert!(summary.timer_ticks < 500, "all is accounted too seldom: {summary:?}");
         assert!(summary.samples >= summary.timer_ticks);
         expect_all_time(summary, around);
     });
 }
 
-/// Looks for a byte that is not there: all the time goes to the C library's `memchr`.
+/// Searches for a byte that is missing: all time is used in the C library's `memchr`.
 fn search(bytes: &[u8]) {
     let pointer = black_box(bytes).as_ptr().cast();
-    // SAFETY: the slice is as long as it says.
+    // SAFETY: the pointer and the length are the slice's.
     assert!(unsafe { libc::memchr(pointer, 1, bytes.len()) }.is_null());
 }
 
-/// Ticks of the timer, wherever they come: those in the excluded object are left out, those in its callers and callees are not.
+/// Ticks in the excluded object are left out, those in its callers and callees are not.
 #[test]
 fn ticks_in_an_excluded_object_are_left_out() {
     in_own_process("summary::ticks_in_an_excluded_object_are_left_out", || {
@@ -115,7 +115,7 @@ fn ticks_in_an_excluded_object_are_left_out() {
         for sample in profile.samples() {
             let object = object_at(&mappings, sample.chain[0]);
             assert!(!object.is_empty() && !object.starts_with("libc."), "{object}: {sample:?}");
-            // What calls the excluded object, or is called by it, is not excluded.
+            // Callers and callees of the excluded object are not excluded.
             assert!(sample.chain.iter().any(|&pc| object_at(&mappings, pc).starts_with("libc.")));
         }
     });

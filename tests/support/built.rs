@@ -1,20 +1,19 @@
-//! The shared and the static library as cargo builds them, which tests preload into programs and link with them.
+//! The shared and the static library, built by cargo, which tests preload and link.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The directory that has both libraries. `ci/run_tests.py` builds them once for all tests, and sets the variable.
+/// The directory of both libraries: `ci/run_tests.py` builds them once and sets the variable.
 const DIRECTORY: &str = "SIGPROF_TEST_BUILT";
 
-/// The two libraries that one build makes.
 pub(crate) struct Libraries {
     pub(crate) shared: PathBuf,
     pub(crate) archive: PathBuf,
 }
 
 impl Libraries {
-    /// The libraries in `SIGPROF_TEST_BUILT`. If it is unset, cargo builds what is out of date; cargo's lock orders the test
-    /// processes that do so at the same time.
+    /// Returns the libraries in `SIGPROF_TEST_BUILT`. If it is unset, cargo builds them; cargo's
+    /// lock orders test processes that build at the same time.
     pub(crate) fn find_or_build() -> Self {
         match std::env::var_os(DIRECTORY) {
             Some(directory) => {
@@ -45,7 +44,7 @@ impl Libraries {
     }
 }
 
-/// The path in cargo's messages that ends in `name`: paths are JSON strings, hence between quotes.
+/// Finds the path that ends in `name` in cargo's messages, in which paths are JSON strings.
 fn artifact(messages: &str, name: &str) -> PathBuf {
     let path = messages.split('"').find(|text| text.ends_with(name));
     PathBuf::from(path.unwrap_or_else(|| panic!("cargo reported no artifact {name}")))

@@ -1,27 +1,25 @@
-//! How far chance may move what a test of the full check measures.
-//!
-//! One rule for each bound that chance needs: a correct profiler exceeds it once in a million runs. If a clock has a quantum
-//! (the kernel's tick, a period), the test adds that.
+//! Bounds on chance in measurements of the full check. A correct profiler exceeds each once in a
+//! million runs. If a clock has a quantum (the kernel's tick, a period), the test adds it.
 #![allow(dead_code, reason = "each test crate uses its own part of this module")]
 
-/// Natural logarithm of two million: each end of a range that is left once in a million runs has half of that probability.
+/// Natural logarithm of two million: one in a million runs, half on each side of a range.
 const LN_TWO_MILLION: f64 = 14.508_657_738_524_219;
 
-/// How far a sum of independent terms, each between 0 and 1, may be from its expectation, by Bernstein's inequality. `variance`
-/// is the sum's: n p (1 - p) for n draws of probability p, n for a Poisson variable of expectation n, and at most n / 4
-/// for n terms of which nothing is known.
+/// The bound on a sum of independent terms, each between 0 and 1, minus its expectation
+/// (Bernstein's inequality). `variance` is the sum's: n p (1 - p) for n draws of probability p, n
+/// for a Poisson variable of expectation n, and at most n / 4 for n unknown terms.
 pub(crate) fn margin(variance: f64) -> f64 {
     let third = LN_TWO_MILLION / 3.0;
     third + (third * third + 2.0 * LN_TWO_MILLION * variance).sqrt()
 }
 
-/// How long the first event may be waited for, if events come independently of each other, once in `mean`.
+/// The longest wait for the first of independent events that come once in `mean`.
 pub(crate) fn longest_wait(mean: f64) -> f64 {
     LN_TWO_MILLION * mean
 }
 
-/// CPU time, in seconds, that one of `threads` may use before the first tick that finds it. The kernel looks for ticks at its
-/// own ticks, on all processors at about the same time; the tick goes to one of the threads that are running.
+/// The longest CPU time, in seconds, of one of `threads` until its first tick. The kernel's ticks
+/// check all processors at about the same time; one of the running threads gets the tick.
 pub(crate) fn longest_unfound(period: f64, kernel_tick: f64, threads: usize) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     longest_wait(period.max(kernel_tick) * processors.min(threads) as f64)

@@ -1,11 +1,10 @@
-//! The checker of the CPU profile format, which shares no code with the writer or with the reader of this crate.
+//! The checker of the CPU profile format, which shares no code with this crate's writer and reader.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::skip::{Lack, skip};
 
-/// Panics if the profile breaks a rule of the format.
 #[track_caller]
 pub(crate) fn check(profile: &Path) {
     if let Some(faults) = faults(profile) {
@@ -13,7 +12,7 @@ pub(crate) fn check(profile: &Path) {
     }
 }
 
-/// A line for each rule of the format that the profile breaks; None, and the test is skipped, without python3.
+/// Returns a line for each broken rule. Without python3: `None`, and the test is skipped.
 #[track_caller]
 pub(crate) fn faults(profile: &Path) -> Option<String> {
     let mut command = Command::new("/usr/bin/python3");

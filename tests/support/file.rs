@@ -7,7 +7,7 @@ use sigprof::{Pc, Profile};
 
 use super::checker::check;
 
-/// Reads a file in which the checker finds no fault.
+/// Reads a file that the checker accepts.
 #[track_caller]
 pub(crate) fn read_profile(path: &Path) -> CpuProfile {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -16,13 +16,12 @@ pub(crate) fn read_profile(path: &Path) -> CpuProfile {
     profile
 }
 
-/// The list of mapped objects of a profile in memory.
 pub(crate) fn mappings_of(profile: &Profile) -> Vec<Mapping<'static>> {
     let lines = profile.maps_text().split(|&byte| byte == b'\n');
     lines.filter_map(Mapping::parse_line).map(Mapping::into_owned).collect()
 }
 
-/// The file name of the executable mapping that holds `pc`; empty where there is none.
+/// Returns the file name of the executable mapping that contains `pc`, or an empty string.
 pub(crate) fn object_at(mappings: &[Mapping<'_>], pc: Pc) -> String {
     let found =
         mappings.iter().find(|mapping| mapping.is_executable() && mapping.contains(pc.address() as u64));

@@ -1,7 +1,7 @@
-//! Code that is compiled by a test and loaded at run time.
+//! C code that a test compiles and loads at run time.
 //!
 //! # Safety
-//! Calls `dlopen` and its companions with strings that end in a nul, and reads what `dladdr` points to.
+//! Calls `dlopen(3)` and the like with NUL-terminated strings; reads what `dladdr` points to.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_void};
@@ -26,26 +26,23 @@ pub(crate) fn compile_library(source: &str, flags: &[&str], directory: &Path, na
     library
 }
 
-/// A loaded library.
 pub(crate) struct Library {
     handle: *mut c_void,
 }
 
 impl Library {
-    /// Loads the library at `path`.
     #[track_caller]
     pub(crate) fn open(path: &Path) -> Self {
         let name = CString::new(path.as_os_str().as_bytes()).expect("a path without a nul");
-        // SAFETY: the name ends in a nul; the library is one of the tests' own, which have no constructors.
+        // SAFETY: the name is NUL-terminated; the tests' libraries have no constructors.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{} cannot be loaded", path.display());
         Self { handle }
     }
 
-    /// The address of a symbol.
     #[track_caller]
     pub(crate) fn symbol(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: the library is loaded as long as `self`, and the name ends in a nul.
+        // SAFETY: the library is loaded as long as `self` lives, and the name is NUL-terminated.
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         assert!(!address.is_null(), "no symbol {name:?}");
         address
@@ -54,28 +51,28 @@ impl Library {
     /// Unloads the library.
     ///
     /// # Safety
-    /// * None of its code is running, or will be called.
+    /// * None of its code runs, or is called later.
     pub(crate) unsafe fn close(self) {
-        // SAFETY: the handle is from `dlopen`, and is used for the last time; the rest is the caller's word.
+        // SAFETY: the last use of a `dlopen` handle; no code runs, guaranteed by the caller.
         assert_eq!(unsafe { libc::dlclose(self.handle) }, 0);
     }
 }
 
-/// The name of the exported symbol that `address` belongs to, as `dladdr(3)` finds it; empty where it finds none.
+/// Returns the name of the exported symbol at `address` (dladdr(3)), or an empty string.
 pub(crate) fn symbol_at(address: usize) -> String {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked for, and the answer goes into a local.
+    // SAFETY: any address is allowed, and the answer goes into a local.
     unsafe { libc::dladdr(address as *const c_void, found.as_mut_ptr()) };
-    // SAFETY: pointers, for which zero is a value.
+    // SAFETY: the fields are pointers, for which zero is valid.
     let found = unsafe { found.assume_init() };
     if found.dli_sname.is_null() {
         return String::new();
     }
-    // SAFETY: the name is a string of the object's, which the tests keep loaded.
+    // SAFETY: the name is a string of the shared object, which the tests keep loaded.
     unsafe { CStr::from_ptr(found.dli_sname) }.to_string_lossy().into_owned()
 }
 
-/// Whether `pc` lies in `_start`: the kernel tells its address (getauxval(3), AT_ENTRY).
+/// Whether `pc` lies in `_start`, by the kernel's AT_ENTRY (getauxval(3)).
 pub(crate) fn is_programs_entry(pc: Pc) -> bool {
     // SAFETY: takes an integer.
     let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;

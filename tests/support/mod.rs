@@ -1,4 +1,4 @@
-//! What the tests of the crate have in common: a process for each, work to profile, names and files to check it by.
+//! Shared parts of the crate's tests: own processes, work to profile, names, and profile files.
 #![allow(dead_code, unused_imports, reason = "each test crate uses its own part of this module")]
 
 mod checker;

@@ -1,4 +1,4 @@
-//! A test that is a process of its own: it runs itself again, alone.
+//! Tests in their own processes: the test program runs itself again with one test.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,17 +11,16 @@ use nix::unistd::Pid;
 /// Set to the test's name in the process that runs its body.
 const MARK: &str = "SIGPROF_TEST_IN_OWN_PROCESS";
 
-/// No test takes a hundredth of this, and on a machine with ten times as much to do as it can, a tenth; one that does hangs.
+/// More than a hundred times as long as a test takes, and ten times on an overloaded machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs `body` in a process that runs nothing else. `test` is the name of the test that calls this, as `cargo test`
-/// prints it.
+/// Runs `body` in its own process. `test` is the calling test's name, as `cargo test` prints it.
 #[track_caller]
 pub(crate) fn in_own_process(test: &str, body: impl FnOnce()) {
     in_own_process_after(test, |_| (), body);
 }
 
-/// The same, with a word on how the process is to be started.
+/// The same, with `prepare` for the command that starts the process.
 #[track_caller]
 pub(crate) fn in_own_process_after(test: &str, prepare: impl FnOnce(&mut Command), body: impl FnOnce()) {
     if std::env::var_os(MARK).is_some_and(|name| name == test) {
@@ -36,11 +35,11 @@ pub(crate) fn in_own_process_after(test: &str, prepare: impl FnOnce(&mut Command
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{stdout}\n{stderr}");
     assert!(output.status.success(), "{test} failed in its own process ({})", output.status);
-    // A name that is misspelt runs no test, successfully.
+    // A misspelt name runs no test, successfully.
     assert!(stdout.contains("1 passed"), "{test} is not the name of a test");
 }
 
-/// Waits for the end of a child that leads a process group; kills the group and panics when it hangs.
+/// Waits for a child that leads a process group; kills the group and panics after [`LIMIT`].
 #[track_caller]
 fn wait(child: Child) -> Output {
     let group = Pid::from_raw(child.id().try_into().expect("a process id"));

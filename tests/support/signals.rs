@@ -1,7 +1,7 @@
-//! Signals, handlers and timers, from the application program's side.
+//! Signals, handlers and timers, from the application's side.
 //!
 //! # Safety
-//! Calls of the C library with pointers to locals or with none.
+//! Calls the C library with pointers to locals or null pointers.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -10,8 +10,7 @@ use std::ptr;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Sends the calling thread `number` profiling signals; each has been handled when the next is sent, and all are
-/// sent from one place.
+/// Sends the calling thread profiling signals one by one, all from one place.
 #[inline(never)]
 pub(crate) fn raise_ticks(number: u64) {
     for _ in 0..number {
@@ -19,19 +18,18 @@ pub(crate) fn raise_ticks(number: u64) {
     }
 }
 
-/// Sends the calling thread one profiling signal, which has been handled when this returns.
+/// Sends the calling thread a profiling signal, which was handled when this returns.
 #[inline(never)]
 pub(crate) fn raise_tick() {
     nix::sys::signal::raise(Signal::SIGPROF).expect("a signal can be sent to oneself");
 }
 
-/// Sends the calling thread a signal, real-time ones included.
+/// Sends the calling thread a signal; it may be a real-time signal.
 pub(crate) fn send_to_self(signal: i32) {
     // SAFETY: takes an integer.
     assert_eq!(unsafe { libc::raise(signal) }, 0, "a signal can be sent to oneself");
 }
 
-/// Sends a profiling signal to the main thread.
 pub(crate) fn tick_main_thread() {
     let process = std::process::id();
     // SAFETY: `tgkill` takes three integers.
@@ -39,7 +37,7 @@ pub(crate) fn tick_main_thread() {
     assert_eq!(result, 0, "a signal can be sent to the main thread");
 }
 
-/// True when this process has no thread `thread` any more. Who has joined one may come before the kernel has let go of it.
+/// True if this process has no such thread. A joined one may still exist in the kernel.
 pub(crate) fn is_gone(thread: i32) -> bool {
     const NO_SIGNAL: i32 = 0;
     // SAFETY: `tgkill` takes three integers, and sends nothing here.
@@ -47,33 +45,33 @@ pub(crate) fn is_gone(thread: i32) -> bool {
     result != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// The handler of SIGPROF: an address, `SIG_DFL` or `SIG_IGN`.
+/// Returns SIGPROF's handler: an address, `SIG_DFL` or `SIG_IGN`.
 pub(crate) fn profiling_handler() -> usize {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: nothing is changed, and the answer goes into a local.
+    // SAFETY: changes nothing, and the answer goes into a local.
     let result = unsafe { libc::sigaction(libc::SIGPROF, ptr::null(), action.as_mut_ptr()) };
     assert_eq!(result, 0);
     // SAFETY: the call has filled it.
     unsafe { action.assume_init() }.sa_sigaction
 }
 
-/// Sets what is to happen at `signal`.
+/// Sets the disposition of `signal`.
 ///
 /// # Safety
-/// * A handler must be sound to run in any thread at any instruction.
+/// * A handler can safely run in any thread at any instruction.
 pub(crate) unsafe fn set_handler(signal: Signal, handler: SigHandler, flags: SaFlags) {
     let action = SigAction::new(handler, flags, SigSet::empty());
-    // SAFETY: the caller's word.
+    // SAFETY: the handler is safe to run anywhere, guaranteed by the caller.
     unsafe { sigaction(signal, &action) }.expect("the signal can be handled");
 }
 
-/// A builder for tests that send the ticks themselves. No timer ticks in the first second of CPU time, or after
-/// `set_profiling_timer(0)`: threads have no timers of their own.
+/// A builder for tests that send the ticks themselves. Timer ticks come after a second of CPU time,
+/// and none after `set_profiling_timer(0)`: there are no per-thread timers.
 pub(crate) fn quiet_builder() -> sigprof::Builder {
     sigprof::Profiler::builder().clock(sigprof::Clock::Itimer).frequency(1)
 }
 
-/// Sets the process's profiling timer, in microseconds; 0 stops it.
+/// Sets the process's profiling timer, in microseconds; 0 disarms it.
 pub(crate) fn set_profiling_timer(period_micros: i32) {
     let (seconds, micros) = (period_micros / 1_000_000, period_micros % 1_000_000);
     let interval = libc::timeval { tv_sec: seconds.into(), tv_usec: micros.into() };
@@ -82,7 +80,7 @@ pub(crate) fn set_profiling_timer(period_micros: i32) {
     assert_eq!(unsafe { libc::setitimer(libc::ITIMER_PROF, &value, ptr::null_mut()) }, 0);
 }
 
-/// The period of the process's profiling timer, in microseconds; 0 when it is stopped.
+/// Returns the period of the process's profiling timer, in microseconds; 0 if it is disarmed.
 pub(crate) fn profiling_timer() -> i32 {
     let mut value = MaybeUninit::<libc::itimerval>::zeroed();
     // SAFETY: the answer goes into a local.
@@ -93,7 +91,7 @@ pub(crate) fn profiling_timer() -> i32 {
         .expect("the period is a few seconds at most")
 }
 
-/// Starts `command` with the profiling signal blocked, for all its threads.
+/// Makes `command` start with the profiling signal blocked.
 pub(crate) fn block_profiling_signal(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     let block = || {
@@ -101,6 +99,6 @@ pub(crate) fn block_profiling_signal(command: &mut Command) {
         set.add(Signal::SIGPROF);
         Ok(set.thread_block()?)
     };
-    // SAFETY: the closure runs between fork and exec and only makes a system call.
+    // SAFETY: between fork and exec the closure only makes a system call.
     unsafe { command.pre_exec(block) };
 }

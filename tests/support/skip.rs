@@ -1,9 +1,10 @@
 //! Tests that cannot run on this machine.
 //!
-//! `SIGPROF_TEST_REQUIRE` names what has been promised: `tools`, the programs that `ci/setup.sh` installs, or `all`, root's
-//! rights with namespaces and mounts too. A test that lacks what was promised fails. `ci/test.sh` sets the variable.
-//! Each test that is skipped prints a line, and appends it to the file `SIGPROF_TEST_SKIPS`, which `ci/run_tests.py` prints
-//! at the end: the test runners show nothing of what a passed test prints.
+//! `SIGPROF_TEST_REQUIRE` names what the machine must have: `tools`, the programs that
+//! `ci/setup.sh` installs, or `all`, root's rights, namespaces and mounts too. A test that lacks
+//! what is required fails. `ci/test.sh` sets the variable. Each skipped test prints a line, and
+//! appends it to the file `SIGPROF_TEST_SKIPS`, which `ci/run_tests.py` prints at the end: test
+//! runners hide the output of tests that pass.
 #![allow(dead_code, reason = "each test crate uses its own part of this module")]
 
 use std::fmt::Display;
@@ -11,22 +12,22 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-/// What a test lacks.
+/// A requirement that a test lacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lack {
     /// A program or a library that `ci/setup.sh` installs.
     Tool,
-    /// Root's rights, or the right to make namespaces and mounts.
+    /// Root's rights, or the right to create namespaces and mounts.
     Right,
-    /// Something of the kernel or the processor, which nobody can promise.
+    /// A feature of the kernel or the processor, which cannot be required.
     System,
 }
 
-/// Reports that the calling test cannot run, or only in part. The test then returns, or runs the other part.
+/// Reports that the calling test cannot run, or only in part. The test then returns, or runs the
+/// other part.
 ///
 /// # Panics
-///
-/// If `SIGPROF_TEST_REQUIRE` promises what is lacking.
+/// If `SIGPROF_TEST_REQUIRE` names the missing requirement.
 #[track_caller]
 pub(crate) fn skip(lack: Lack, reason: impl Display) {
     let required = std::env::var("SIGPROF_TEST_REQUIRE").unwrap_or_default();
@@ -40,7 +41,7 @@ pub(crate) fn skip(lack: Lack, reason: impl Display) {
     let thread = std::thread::current();
     let reason = reason.to_string().trim_end().replace('\n', "; ");
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("test"));
-    // Not by `eprint`, which the test runner takes from a test that passes.
+    // Not with `eprint`: the test runner captures that of a test that passes.
     std::io::stderr().write_all(line.as_bytes()).expect("standard error");
     if let Some(list) = std::env::var_os("SIGPROF_TEST_SKIPS") {
         let file = File::options().append(true).create(true).open(&list);

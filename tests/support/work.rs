@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// What a test waits for comes in a second or two of CPU time, in twenty where the processor is emulated, and others on the machine may
-/// take most of it; longer than this, and it does not come. It is less than who watches this process waits (`own_process.rs`).
+/// Waits take one or two seconds of CPU time, twenty if emulated; other processes may take most
+/// of the machine. Shorter than the watchdog's limit (`own_process.rs`).
 const LIMIT: Duration = Duration::from_secs(540);
 
-/// Does `work` again and again until `is_done` says so.
+/// Repeats `work` until `is_done`.
 #[track_caller]
 pub(crate) fn repeat_until(mut is_done: impl FnMut() -> bool, mut work: impl FnMut()) {
     let start = Instant::now();
@@ -19,18 +19,18 @@ pub(crate) fn repeat_until(mut is_done: impl FnMut() -> bool, mut work: impl FnM
     }
 }
 
-/// Some milliseconds of CPU time, all in [`spin`], called by [`calls_spin`].
+/// Uses some milliseconds of CPU time in [`spin`], called by [`calls_spin`].
 pub(crate) fn spin_for_a_while() {
     black_box(calls_spin(1 << 21));
 }
 
-/// Calls [`spin`], and is found in its chains: the call is not the last thing it does.
+/// Calls [`spin`]. Not a tail call, so this function is in its chains.
 #[inline(never)]
 pub(crate) fn calls_spin(rounds: u64) -> u64 {
     black_box(spin(rounds)) ^ 1
 }
 
-/// Uses time in its own frame: without optimization, too, nothing in the loop is a call.
+/// Uses time in its own frame: the loop contains no call, even without optimization.
 #[inline(never)]
 pub(crate) fn spin(rounds: u64) -> u64 {
     let mut state = rounds | 1;
@@ -44,12 +44,10 @@ pub(crate) fn spin(rounds: u64) -> u64 {
     state
 }
 
-/// CPU time that this process has used.
 pub(crate) fn process_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the process's clock").into()
 }
 
-/// CPU time that the calling thread has used.
 pub(crate) fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("the thread's clock").into()
 }

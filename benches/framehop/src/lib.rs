@@ -1,9 +1,9 @@
-//! Walks stacks with framehop at each SIGPROF, and writes what `src/sample/stamps.rs` of the profiler writes: the same
-//! program, the same handler's context, the same measure. It keeps no chains.
+//! Walks stacks with framehop at each SIGPROF, and writes the records of the profiler's
+//! `src/sample/stamps.rs`: the same programs, handler context and measure. It keeps no chains.
 //!
-//! What framehop leaves to its user is done as the profiler does it: reads of the stack prove each page first, the
-//! modules are those that are loaded at the start. One cache and one unwinder serve all threads, one at a time; a tick
-//! that finds them in use is dropped.
+//! The parts that framehop leaves to its user work as in the profiler: reads of the stack check
+//! each page first, and modules are those loaded at the start. All threads share a cache and an
+//! unwinder, one at a time; a tick that finds them in use is dropped.
 
 mod modules;
 mod stack;
@@ -17,29 +17,29 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write as _;
 use std::time::Instant;
 
-/// As in the profiler: its default.
+/// The profiler's default.
 const DEPTH: usize = 254;
 const MOST: usize = 1 << 16;
 const COLUMNS: [&str; 8] = ["entered", "claimed", "walked", "added", "left", "depth", "misses", "faults"];
 
-/// Counts calls, and what is held.
+/// Counts calls and bytes in use.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static HELD: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: passes all calls to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         HELD.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller's word.
+        // SAFETY: the layout's size is not 0, guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller's word.
+        // SAFETY: `place` is from `System` with this layout, guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -49,11 +49,10 @@ static ALLOCATOR: Counting = Counting;
 
 type Cache = CacheX86_64<MustNotAllocateDuringUnwind>;
 
-/// What a walk needs.
 struct Walker {
     busy: AtomicBool,
     unwinder: UnwinderX86_64<&'static [u8], MustNotAllocateDuringUnwind>,
-    /// Touched by who set `busy`.
+    /// Only used by the thread that set `busy`.
     cache: UnsafeCell<Cache>,
     chain: UnsafeCell<[u64; DEPTH]>,
 }
@@ -94,20 +93,20 @@ extern "C" fn at_load() {
         size_of::<Cache>(),
     );
 
-    // SAFETY: zero is a value of every field.
+    // SAFETY: zero is a valid value of every field.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = on_signal as *const () as usize;
-    // Not on an alternate stack: those of Rust's threads have 8 KiB, which framehop overflows (seen in cargo).
+    // Not on alternate stacks: Rust's have 8 KiB, which framehop overflows (seen in cargo).
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
     // SAFETY: the mask is a local.
     unsafe { libc::sigfillset(&mut action.sa_mask) };
-    // SAFETY: the handler has the type that SA_SIGINFO asks for.
+    // SAFETY: the handler has the type for SA_SIGINFO.
     unsafe { libc::sigaction(libc::SIGPROF, &action, core::ptr::null_mut()) };
     let frequency: i64 =
         std::env::var("CPUPROFILE_FREQUENCY").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let period = libc::timeval { tv_sec: 1 / frequency, tv_usec: 1_000_000 / frequency % 1_000_000 };
     let timer = libc::itimerval { it_interval: period, it_value: period };
-    // SAFETY: both structures are locals; the call is the plain system call of libc's `setitimer`.
+    // SAFETY: both structures are locals; this is setitimer(2).
     unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_PROF, &timer, 0) };
 }
 
@@ -127,7 +126,7 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let [pc, sp, bp] =
         [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP].map(|register| registers[register as usize] as u64);
-    // SAFETY: ours alone while `busy` is set.
+    // SAFETY: only this thread uses it while `busy` is set.
     let cache = unsafe { &mut *walker.cache.get() };
     // SAFETY: as above.
     let chain = unsafe { &mut *walker.chain.get() };
@@ -162,7 +161,7 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
 }
 
 extern "C" fn at_exit() {
-    // SAFETY: the call takes a null pointer for a timer that is to stop.
+    // SAFETY: zero is a valid value of every field; it disarms the timer.
     let never: libc::itimerval = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is a local.
     unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_PROF, &never, 0) };
@@ -180,6 +179,6 @@ extern "C" fn at_exit() {
 fn time_stamp() -> u64 {
     // SAFETY: every x86-64 processor has this instruction.
     unsafe { core::arch::x86_64::_mm_lfence() };
-    // SAFETY: Linux leaves this instruction to programs.
+    // SAFETY: Linux allows this instruction in user mode.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -1,22 +1,21 @@
-//! The loaded objects, as framehop wants them: their unwind sections where the loader has mapped them.
+//! The loaded objects for framehop: their unwind sections as mapped by the loader.
 
 use core::ffi::{CStr, c_int, c_void};
 use framehop::{ExplicitModuleSectionInfo, Module};
 
-/// All objects of now.
 pub(crate) fn loaded() -> Vec<Module<&'static [u8]>> {
     let mut modules = Vec::new();
-    // SAFETY: the callback gets what it expects, and the vector outlives the call.
+    // SAFETY: the callback has the right type, and the vector outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut modules).cast()) };
     modules
 }
 
 unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
-    // SAFETY: the loader's own record.
+    // SAFETY: the loader passes a valid record.
     let info = unsafe { &*info };
     // SAFETY: `loaded` passes its vector.
     let modules = unsafe { &mut *modules.cast::<Vec<Module<&'static [u8]>>>() };
-    // SAFETY: the loader's headers of a loaded object.
+    // SAFETY: the loader's program headers of a loaded object.
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let Some(table) = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME) else { return 0 };
@@ -28,23 +27,23 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, modules: *mut
         return 0;
     };
     let segment_end = segment.p_vaddr + segment.p_filesz;
-    // The table begins with four bytes that say how it is written, then, as linkers write it, the distance from
-    // that field to `.eh_frame`.
+    // The table begins with four bytes of encodings and, as linkers write it, the distance from
+    // this field to `.eh_frame`.
     let field = info.dlpi_addr + table.p_vaddr + 4;
     // SAFETY: the section is mapped.
     let distance = unsafe { (field as *const i32).read_unaligned() };
     let frames = (table.p_vaddr + 4).wrapping_add_signed(i64::from(distance));
     let bytes = |from: u64, to: u64| {
-        // SAFETY: a part of a mapped segment; what is loaded at the start stays.
+        // SAFETY: a part of a mapped segment; objects loaded at the start stay loaded.
         unsafe { core::slice::from_raw_parts((info.dlpi_addr + from) as *const u8, (to - from) as usize) }
     };
-    // `.eh_frame` may lie before its table or in another segment; it ends by its own mark.
+    // `.eh_frame` may lie before its table or in another segment; a terminator ends it.
     let Some(holding) = loads().find(|load| (load.p_vaddr..load.p_vaddr + load.p_filesz).contains(&frames))
     else {
         return 0;
     };
     let frames_end = holding.p_vaddr + holding.p_filesz;
-    // SAFETY: the loader's string.
+    // SAFETY: the loader's string is NUL-terminated.
     let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
     let sections = ExplicitModuleSectionInfo {
         base_svma: 0,

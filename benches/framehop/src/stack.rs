@@ -1,6 +1,6 @@
-//! Reads of the stack that cannot fault, the cheapest way: a page is proven readable, then read.
+//! Reads of the stack that cannot fault: a page is checked, then read.
 
-/// Pages from the stack pointer upwards that are proven.
+/// Checked pages from the stack pointer upwards.
 pub(crate) struct Reader {
     start: u64,
     end: u64,
@@ -20,30 +20,30 @@ impl Reader {
             return Err(());
         }
         while address >= self.end {
-            // A stack's frames lie near each other; anything else is no stack.
+            // A stack's frames are close together; a distant address is not on it.
             if address - self.end > 1 << 20 || !is_readable(self.end) {
                 return Err(());
             }
             self.end += PAGE;
         }
-        // SAFETY: aligned, in a page that was just read.
+        // SAFETY: aligned, and in a page that is readable.
         Ok(unsafe { (address as *const u64).read_volatile() })
     }
 }
 
-/// Whether the kernel can read there: a mask that is changed in no possible way.
+/// Whether the kernel can read there: it reads the mask before it refuses the request.
 #[cold]
 fn is_readable(address: u64) -> bool {
     const NO_SUCH_CHANGE: i32 = -1;
-    // SAFETY: the kernel reads the mask and refuses the change.
+    // SAFETY: the kernel reads the mask and refuses the request.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH_CHANGE, address, 0, 8) };
-    // SAFETY: libc's own place for the error.
+    // SAFETY: libc returns the thread's `errno`.
     unsafe { *libc::__errno_location() == libc::EINVAL }
 }
 
-/// Pages that the calling thread has touched for the first time.
+/// Returns the calling thread's minor page faults.
 pub(crate) fn minor_faults() -> u64 {
-    // SAFETY: zero is a value of every field.
+    // SAFETY: zero is a valid value of every field.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: the structure is a local.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };

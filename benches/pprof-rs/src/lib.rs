@@ -1,6 +1,7 @@
-//! Profiles the program that this library is preloaded into with pprof-rs, at `CPUPROFILE_FREQUENCY`. No report is made,
-//! because benches measure what sampling costs. `OVERHEAD_SAMPLES=1` prints at exit how many samples there are, and
-//! `OVERHEAD_FUNCTIONS=NAME,NAME` in how many of them each of these functions is innermost.
+//! Profiles the program that preloads this library with pprof-rs, at `CPUPROFILE_FREQUENCY`. It
+//! writes no report: the benches measure the cost of sampling. At exit,
+//! `OVERHEAD_SAMPLES=1` prints the number of samples, `OVERHEAD_FUNCTIONS=NAME,NAME` the number in
+//! which each function is the innermost of these.
 
 use pprof::ProfilerGuard;
 use std::sync::Mutex;
