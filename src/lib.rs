@@ -21,7 +21,8 @@
 //! # What to know
 //!
 //! * A process has one profiler at a time, which samples all threads.
-//! * The profiler uses SIGPROF, and `ITIMER_PROF` unless the program has armed it. A program that
+//! * The profiler uses SIGPROF (with [`Clock::Wall`] SIGALRM), a perf event or POSIX timer of each
+//!   thread, and `ITIMER_PROF` unless the program has armed it. A program that
 //!   handles SIGPROF itself is not profiled ([`Error::HandlerTaken`]). If it installs a handler
 //!   later, sampling stops ([`NoSamples`]).
 //! * The handler stays installed and does nothing after the profiler has stopped. The default

@@ -40,11 +40,11 @@ impl Profile {
         let recording = session.recording();
         let sample = |(count, words): (usize, &[AtomicUsize])| {
             let (pcs, thread) = recording.parts(words);
-            let identity = thread.map(|word| ThreadIndex::from_word(word.load(Ordering::Relaxed)));
+            let index = thread.map(|word| ThreadIndex::from_word(word.load(Ordering::Relaxed)));
             Sample {
                 count: count as u64,
                 chain: pcs.iter().map(|pc| Pc::from_address(pc.load(Ordering::Relaxed))).collect(),
-                thread: identity.and_then(|identity| recording.threads.thread(identity)),
+                thread: index.and_then(|index| recording.threads.thread(index)),
             }
         };
         let mut samples: Vec<Sample> = recording.table.records().map(sample).collect();

@@ -41,7 +41,7 @@ impl Builder {
 
     /// Sets the profiling signal, for programs that use the default one: `SIGRTMIN` to `SIGRTMAX`,
     /// without a handler. Outside that range the default is used: SIGPROF, or SIGALRM with
-    /// [`Clock::Wall`]. A process can use at most two profiling signals in its life.
+    /// [`Clock::Wall`]. A process can choose one such signal in its life.
     pub fn timer_signal(mut self, number: i32) -> Self {
         self.signal = Some(number);
         self
@@ -175,9 +175,9 @@ impl Builder {
         Ok(MemoryProfiler { session: Some(started) })
     }
 
-    fn start_into(&self, sink: Destination<'_>) -> Result<Started, Failure> {
+    fn start_into(&self, destination: Destination<'_>) -> Result<Started, Failure> {
         control::start(&StartOptions {
-            sink,
+            destination,
             clock: self.clock,
             signal: self.signal.filter(|signal| can_tick(*signal)),
             frequency: self.frequency,

@@ -2,7 +2,8 @@
 //!
 //! Statics need core's atomics, which are plain words. The parts that loom models use [`modelled`]:
 //! the sample table, the rule cache, the gate against unloading, the snapshot of objects, scratch
-//! slots, handlers that call the kernel, the per-thread timers and the thread table.
+//! slots, handlers that call the kernel, the per-thread timers, the thread table, lazy commit and
+//! toggle requests.
 
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,

@@ -98,8 +98,8 @@ impl SampledThreads {
         self.count
     }
 
-    /// Returns the periods without a thread: of threads after the first 4096 of a session, and
-    /// after [`before_sandbox`](crate::before_sandbox).
+    /// Returns the periods without a thread: of threads without an entry, because a session has
+    /// 4096 of them, and after [`before_sandbox`](crate::before_sandbox).
     pub fn others(&self) -> u64 {
         self.others
     }

@@ -106,7 +106,7 @@ pub(crate) extern "C" fn ProfilingIsEnabledForAllThreads() -> c_int {
     guarded(0, || c_int::from(interface::with_state(|state| state.is_some())))
 }
 
-/// Optional: without it, a thread is adopted at its first tick of the process's timer.
+/// Optional: threads are found without it.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ProfilerRegisterThread() {
     guarded((), interface::register_thread);

@@ -3,7 +3,8 @@
 //! Before the call, the timer is disarmed, pending ticks are discarded and the profile is written;
 //! if the call fails, profiling continues. libc's functions call each other directly, so each is
 //! interposed; variadic ones are in [`crate::exec_lists`]. The new program inherits the
-//! application's mask. Nothing is done for a child of `vfork`, which has no timer.
+//! application's mask. A child of `vfork` has no timer; there
+//! only ignored signals are set up for the new program.
 //!
 //! # Safety
 //! Calls the next definition of each function, with the application's own arguments.

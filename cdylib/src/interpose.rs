@@ -37,7 +37,7 @@ impl Next {
         Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Looks the address up once; null in a static program.
+    /// Looks the address up if it is not known; null in a static program.
     pub(crate) fn get(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Acquire);
         if !known.is_null() {
@@ -136,6 +136,7 @@ pub(crate) unsafe extern "C" fn dlclose(handle: *mut c_void) -> c_int {
     }
     // SAFETY: libc's `dlclose` has this type.
     let function = unsafe { mem::transmute::<*mut c_void, DlcloseFunction>(address) };
+    // 0 without a call if handlers do not leave in time: the library stays loaded.
     // SAFETY: `handle` is as for `dlclose(3)`, guaranteed by the caller.
     interface::while_unloading(|| unsafe { function(handle) }).unwrap_or(0)
 }

@@ -6,7 +6,7 @@
 //!   [`new_threads`], [`exec`], [`exec_lists`], [`exit`]: interposed functions of libc;
 //!   [`exec_bare`]: replacements in a static program.
 //!
-//! No panic leaves a function that C calls: [`guarded`] catches it.
+//! [`guarded`] catches panics of the C interface and of the hooks at load and exit.
 
 mod abi;
 mod app_signals;

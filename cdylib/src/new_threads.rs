@@ -1,5 +1,5 @@
-//! `pthread_create`: with clock `wall`, and partly with perf events (clocks `auto` and `perf`), new
-//! threads have their timers from the start.
+//! `pthread_create`: new threads have their timers from the start, all of them with clock `wall`,
+//! as many as a rate permits with clocks of CPU time.
 //!
 //! Other calls are passed on. A new thread starts in [`begin`], which adopts it and jumps to the
 //! application's function, so that no frame of this library is below it. Its function and argument

@@ -1,9 +1,10 @@
 //! `prctl`: the start of a sandbox.
 //!
 //! A filter of seccomp(2) may kill the program for an unexpected system call, even in a handler.
-//! Ticks set timers and read the thread's ID and name. From now on only clock `itimer` is used,
-//! without IDs and names. An unprivileged program must set `PR_SET_NO_NEW_PRIVS` first. One that is
-//! privileged or inherited the flag may call `seccomp(2)` unnoticed.
+//! Ticks set timers and read the thread's ID and name. From now on only the process's timer is
+//! used (clock `itimer`; with `wall` the first thread's), without IDs and names. An unprivileged
+//! program must set `PR_SET_NO_NEW_PRIVS` first. One that is privileged or inherited the flag may
+//! call `seccomp(2)` unnoticed.
 //!
 //! # Safety
 //! Calls the next definition, with the application's own arguments.

@@ -94,7 +94,8 @@ unsafe extern "C" fn after_in_child() {
         reinit_in_child(locked);
     }
     let Some(mut locked) = end_of_fork() else { return };
-    // No thread queues for the lock (see `Locked::new`), so a new lock is in the same state.
+    // Rewritten, not unlocked: the child has none of the threads that parking_lot's global queue
+    // may list. No thread queues for this lock (see `Locked::new`), so a new one is equal.
     if let Some(guard) = locked.control.take() {
         core::mem::forget(guard);
         // SAFETY: the guard is forgotten; no other thread exists.

@@ -39,7 +39,7 @@ static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Updates the index to the loaded objects. For ordinary context, without locks. A second caller
-/// leaves this to the first, which repeats it.
+/// leaves this to the first, which repeats it once; later changes wait for the next update.
 pub(crate) fn renew() {
     const ROUNDS: u32 = 2;
     // At the fork a thread of the parent may have held the loader's lock, which glibc leaves
@@ -95,7 +95,8 @@ fn renew_once() {
     if new.is_empty() {
         return;
     }
-    // Removes rules that were found without this information, while no handler adds one.
+    // Removes rules that were found without this information, while no handler adds one. Nothing is
+    // unloaded. If handlers do not leave in time, the old rules stay.
     if let Some(engine) = Engine::get() {
         let is_old = |pc| !new.iter().any(|range| range.contains(&pc));
         objects::while_unloading(|| (), || engine.rules().retain(&is_old));

@@ -24,8 +24,8 @@ use std::{
 const KEPT_BYTES: usize = 256 << 10;
 
 /// The lines of executable mappings at the start, for the spool and if /proc is gone later.
-/// Anonymous code may be a file's copy, so the file's first line before it and a file's next line
-/// are kept, too.
+/// Anonymous code may be a copy of a file's: of the lines around it, the first one of the file that
+/// is mapped before, and the next one of a file, are kept, too.
 #[repr(C)]
 pub(crate) struct KeptLines {
     used: usize,

@@ -2,12 +2,12 @@
 //!
 //! | state | start | flush | stop |
 //! | --- | --- | --- | --- |
-//! | idle | running, or a failure and idle | nothing | nothing |
+//! | idle | running, or a failure and idle | failure | failure |
 //! | running | failure | running | idle |
 //!
 //! One lock guards all of it, taken with all signals blocked: neither a tick nor the toggle
-//! interrupts its owner, so both may wait for it or leave a request. The toggle
-//! (`CPUPROFILESIGNAL`) runs in a signal handler. Start and stop are therefore signal-safe: system
+//! (`CPUPROFILESIGNAL`) interrupts its owner. A toggle that finds the lock taken leaves a request
+//! to its owner. It runs in a signal handler. Start and stop are therefore signal-safe: system
 //! calls, mapped memory, text in arrays.
 
 mod diagnostics;
@@ -186,7 +186,7 @@ pub(crate) fn prepare() -> Result<(), Failure> {
 /// Starts a session.
 ///
 /// # Errors
-/// Why no session was started. Nothing has changed then.
+/// Why no session was started. Nothing has changed then, but the handler may be installed.
 pub(crate) fn start(options: &StartOptions<'_>) -> Result<Started, Failure> {
     if is_other_process() {
         return Err(Failure::AlreadyRunning);

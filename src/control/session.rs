@@ -34,7 +34,7 @@ pub(crate) struct Session {
     child_path: Option<MappedBox<PathBuffer>>,
     /// None for a session in memory.
     lines: Option<MappedBox<KeptLines>>,
-    /// None without a spool, and after a failed `exec`.
+    /// None without a spool. A failed `exec` may have removed its file.
     spool: Option<SessionSpool>,
     spool_use: SpoolUse,
     keeps_spool: bool,

@@ -91,7 +91,7 @@ impl SessionSpool {
     /// The failed action and the error number. No file is left then.
     pub(super) fn make(
         place: SpoolLocation<'_>,
-        purpose: &SpoolRequest<'_>,
+        request: &SpoolRequest<'_>,
         output: &Output,
     ) -> Result<(SpoolMemory, Self), (&'static str, i32)> {
         let system = |action| move |errno| (action, errno);
@@ -99,7 +99,7 @@ impl SessionSpool {
             MappedBox::<PathBuffer>::zeroed().map_err(system("map memory for the spool's path"))?;
         let access = place.write_directory(&mut path).map_err(system("take the spool directory's path"))?;
         let directory_bytes = path.as_bytes().len();
-        let is_recorders = purpose.is_collected && place != SpoolLocation::Default;
+        let is_recorders = request.is_collected && place != SpoolLocation::Default;
         let directory = if is_recorders {
             PrivateDirectory::open_existing(path.as_c_str(), access)
         } else {
@@ -133,7 +133,7 @@ impl SessionSpool {
             .map_err(system("take the spool's path"))?;
         let file = directory.create_new(path.tail(directory_bytes + 1)).map_err(system("create a spool"))?;
         let memory = file.status().and_then(|status| {
-            Ok((status.identity, fill(&file, room.free, process_start, purpose, output)?))
+            Ok((status.identity, fill(&file, room.free, process_start, request, output)?))
         });
         match memory {
             Ok((identity, memory)) => {
@@ -248,10 +248,10 @@ fn fill(
     file: &file::File,
     free: u64,
     process_start: u64,
-    purpose: &SpoolRequest<'_>,
+    request: &SpoolRequest<'_>,
     output: &Output,
 ) -> Result<SpoolMemory, i32> {
-    let wanted = ARENA + purpose.shape.arena_bytes().next_multiple_of(UNIT);
+    let wanted = ARENA + request.shape.arena_bytes().next_multiple_of(UNIT);
     let length = process::file_size_limit().map_or(wanted, |limit| wanted.min(limit)) / UNIT * UNIT;
     if length < ARENA + UNIT {
         return Err(errno::EFBIG);
@@ -265,18 +265,18 @@ fn fill(
         process: process::id(),
         process_start,
         namespace: process::namespace().unwrap_or(0),
-        started: u64::try_from(purpose.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
-        period_micros: purpose.period_micros,
-        is_by_thread: purpose.is_by_thread,
-        ancestors: purpose.ancestors,
+        started: u64::try_from(request.started).unwrap_or_else(|_| clock::seconds_since_epoch() as u64),
+        period_micros: request.period_micros,
+        is_by_thread: request.is_by_thread,
+        ancestors: request.ancestors,
         target: output.target(),
         program: process::program(&mut program),
         target_stamp,
-        says_end: purpose.is_collected,
+        says_end: request.is_collected,
     };
     let most_spooled = usize::try_from(free / SHARE).unwrap_or(usize::MAX);
     let memory = SpoolMemory::spooled(mapping, most_spooled, &facts)?;
     // Without the lines a recovered profile lacks function names.
-    let _ = memory.keep_text(purpose.lines);
+    let _ = memory.keep_text(request.lines);
     Ok(memory)
 }

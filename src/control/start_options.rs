@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Clone, Copy)]
 pub(crate) struct StartOptions<'a> {
-    pub(crate) sink: Destination<'a>,
+    pub(crate) destination: Destination<'a>,
     pub(crate) clock: Clock,
     /// The profiling signal, if it is not the clock's own.
     pub(crate) signal: Option<i32>,
@@ -27,7 +27,8 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) near: Option<&'a OutputDirectory>,
     /// A forked child continues in this file, with `_` and its process ID.
     pub(crate) child_path: Option<&'a [u8]>,
-    /// Of a forked child: it often has no ticks, so its output is not tried, nor written if empty.
+    /// Processes from which this one was forked. A forked child often has no ticks, so its output
+    /// is not tried, and not written if empty.
     pub(crate) ancestors: Ancestors,
     pub(crate) spool: SpoolLocation<'a>,
     /// Write no file if the spool has the complete profile.

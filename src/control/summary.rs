@@ -165,7 +165,7 @@ pub struct Losses {
     pub no_slot: u64,
     /// Periods of call stacks for which the table had no memory.
     pub table_full: u64,
-    /// Ticks without a program counter in executable memory.
+    /// Ticks with a program counter outside of the user address space.
     pub no_pc: u64,
     /// Periods in a spill file that was removed.
     pub spill_lost: u64,
@@ -327,7 +327,7 @@ pub(super) struct Facts {
     pub(super) spill_lost: u64,
     pub(super) spill_failure: Option<i32>,
     pub(super) handler_replaced: bool,
-    pub(super) timer_refused: bool,
+    pub(super) had_no_timer: bool,
     pub(super) spool: SpoolUse,
 }
 
@@ -386,7 +386,7 @@ impl Facts {
             NoSamples::NoneRecorded
         } else if self.handler_replaced {
             NoSamples::HandlerReplaced
-        } else if self.timer_refused {
+        } else if self.had_no_timer {
             NoSamples::NoTimer
         } else if used < u64::from(self.period_micros) * 1000 {
             NoSamples::NoTimeUsed

@@ -26,7 +26,7 @@ pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
     let Err(failure) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
     if options.clock != Clock::Auto {
         let other = Diagnostic::OtherClock { asked: options.clock, used: Clock::Cpu, failure };
-        diagnostics::report(options.sink.path(), other);
+        diagnostics::report(options.destination.path(), other);
     }
     Clock::Cpu
 }
@@ -43,7 +43,10 @@ pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     match is_to_be_had {
         Ok(()) => asked,
         Err(failure) => {
-            diagnostics::report(options.sink.path(), Diagnostic::OtherSignal { asked, used: own, failure });
+            diagnostics::report(
+                options.destination.path(),
+                Diagnostic::OtherSignal { asked, used: own, failure },
+            );
             own
         }
     }

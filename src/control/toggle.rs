@@ -1,8 +1,9 @@
 //! The signal that starts and stops profiling (`CPUPROFILESIGNAL`).
 //!
-//! Its handler does both itself, without allocation or waiting (see the parent module). Each start
-//! writes to the next of `NAME.0`, `NAME.1` and so on, as in gperftools, except those that the
-//! process wrote before an `exec`. Requests that arrive during another cancel each other in pairs.
+//! Its handler does both itself, without allocating or waiting for the lock (see the parent
+//! module). Each start writes to the next of `NAME.0`, `NAME.1` and so on, as in gperftools, except
+//! those that the process wrote before an `exec`. Requests that arrive during another cancel each
+//! other in pairs.
 
 use super::{
     CONTROL_TOGGLES, Control, Destination, Locked, Session, SpoolLocation, StartOptions,
@@ -136,7 +137,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         number(&mut path).map_err(fails)?;
     }
     control.session = Some(Session::start(&StartOptions {
-        sink: Destination::File(path.as_bytes()),
+        destination: Destination::File(path.as_bytes()),
         clock: options.clock,
         signal: options.signal,
         frequency: options.frequency,

@@ -1,7 +1,7 @@
 //! The state of a table's two halves, in one word. A handler changes it atomically, so a reader of
 //! a killed process's spool finds the state before or after the change. The records of the half
 //! that is not in use are spilled slice by slice. Those before the word in `other` are in the spill
-//! file, among its first `moved` words; the others are not.
+//! file, among its first `spilled` words; the others are not.
 //!
 //! ```text
 //! | spilled: 36 bits | other: 27 bits | half in use: 1 bit |
@@ -27,13 +27,13 @@ pub(crate) enum Other {
 }
 
 const OTHER_BITS: u32 = 27;
-const MOVED_BITS: u32 = 64 - 1 - OTHER_BITS;
+const SPILLED_BITS: u32 = 64 - 1 - OTHER_BITS;
 const CLEAN: u64 = (1 << OTHER_BITS) - 1;
 const CLEARING: u64 = CLEAN - 1;
 
 pub(crate) const MAX_HALF_WORDS: usize = CLEARING as usize - 1;
 /// The most words that can be spilled: half a terabyte, in words of 8 bytes.
-pub(crate) const MAX_SPILLED_WORDS: u64 = (1 << MOVED_BITS) - 1;
+pub(crate) const MAX_SPILLED_WORDS: u64 = (1 << SPILLED_BITS) - 1;
 
 impl BufferState {
     pub(crate) const START: Self = Self { active: 0, other: Other::Clean, spilled: 0 };

@@ -101,11 +101,11 @@ fn expect_no_majority(profile: &CpuProfile) {
             *seconds.entry(second).or_default() += 1;
         }
     }
-    let is_single_threaded = count == 1 && profile.total_samples() == 1;
+    let is_lone_sample = count == 1 && profile.total_samples() == 1;
     for (second, times) in seconds {
         // A second PC of 1 cannot be guarded, because 0 ends a stack.
         assert!(
-            is_single_threaded || second == 1 || times < count - count / 32,
+            is_lone_sample || second == 1 || times < count - count / 32,
             "{second:x} stands second {times} times"
         );
     }

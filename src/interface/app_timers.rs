@@ -1,5 +1,5 @@
-//! The application's ITIMER_PROF, which shares nothing with ticks. Signal-safe: system calls, and a
-//! lock held with all signals blocked.
+//! The application's ITIMER_PROF, separate from the timers of ticks. Signal-safe: system calls, and
+//! a lock held with all signals blocked.
 //!
 //! # Safety
 //! Accesses structures of the application, under each function's preconditions.

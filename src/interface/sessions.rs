@@ -66,7 +66,7 @@ pub fn set_diagnostic_sink(sink: DiagnosticSink) {
 /// * A filter is async-signal-safe, and its argument valid until the session has stopped.
 pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
     control::start(&StartOptions {
-        sink: Destination::File(options.path),
+        destination: Destination::File(options.path),
         clock: options.clock,
         signal: options.timer_signal,
         frequency: options.frequency,

@@ -27,6 +27,6 @@ pub fn app_enters_sandbox() {
     let _errno = errno::ErrnoGuard::new();
     tick_source::leave_threads();
     // Last: a handler that sees this sees no timers either.
-    caller::forbid();
+    caller::forbid_clock_reads();
     control::wait_for_running_handlers();
 }

@@ -19,7 +19,7 @@ pub struct SessionEnd {
     pub unaccounted: Duration,
     /// CPU time of the process as the kernel's timer interrupts count it; zero if it is not known.
     pub interrupted: Duration,
-    /// TimerTable that blocked the profiling signal at the end, if this was checked.
+    /// Threads that blocked the profiling signal at the end, if this was checked.
     pub blocking_threads: u64,
     /// How often a thread could not have a timer.
     pub timers_refused: u64,

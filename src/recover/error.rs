@@ -54,7 +54,7 @@ impl fmt::Display for RecoverError {
             Reason::OtherVersion => {
                 f.write_str("the spool was written by another version of sigprof; use that version")
             }
-            Reason::Damaged(what) => write!(f, "the spool is damaged: its {what} cannot be"),
+            Reason::Damaged(what) => write!(f, "the spool is damaged: its {what} is invalid"),
             Reason::OtherUser(user) => {
                 write!(f, "the spool belongs to user {user}; only that user can recover it")
             }

@@ -159,7 +159,7 @@ impl fmt::Display for Recovered {
                 write!(f, "{} samples recovered to {}", self.samples, path.display())?;
                 if self.is_truncated {
                     f.write_str(
-                        ", without call chains that were first met when the spool's file system was full",
+                        ", without call chains that were first sampled when the spool's file system was full",
                     )?;
                 }
                 Ok(())

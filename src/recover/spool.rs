@@ -136,7 +136,8 @@ impl Spool {
         self.head.ancestors.0.into_iter().take_while(|&process| process > 0)
     }
 
-    /// Returns the lost periods that were counted while the process ran.
+    /// Returns the lost periods that were counted while the process ran, without those of ticks
+    /// that found no free scratch slot.
     pub fn lost(&self) -> u64 {
         self.head.lost
     }

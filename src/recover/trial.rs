@@ -145,8 +145,8 @@ mod tests {
         }
         head.extend(b"/t/p");
         let mut objects = vec![0; 2 * OBJECT_BYTES];
-        for (i, (meeting, start)) in [(2u64, 0x5800u64), (1, 0x9000)].into_iter().enumerate() {
-            for (j, number) in [meeting, 4, 1, start, start + 0x1000, 0x40].into_iter().enumerate() {
+        for (i, (sighting, start)) in [(2u64, 0x5800u64), (1, 0x9000)].into_iter().enumerate() {
+            for (j, number) in [sighting, 4, 1, start, start + 0x1000, 0x40].into_iter().enumerate() {
                 let at = i * OBJECT_BYTES + 8 * j;
                 objects[at..at + 8].copy_from_slice(&number.to_ne_bytes());
             }

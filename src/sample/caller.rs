@@ -19,7 +19,7 @@ use crate::{
     sys::thread,
 };
 
-/// Counts of handlers, each in its own cache line. The handler's stack address selects one.
+/// Counts of handlers, each in its own cache line. The interrupted stack pointer selects one.
 const COUNTS: usize = if cfg!(loom) { 1 } else { 16 };
 
 static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
@@ -36,8 +36,8 @@ pub(super) struct Caller {
 impl Caller {
     /// Reads the calling thread; None if that is forbidden. Signal-safe: `gettid`, `clock_gettime`.
     pub(super) fn read(engine: &Engine, stack: usize) -> Option<Self> {
-        engine.clock_readers().read(stack, are_forbidden, || {
-            let generation = engine.threads().generation();
+        engine.clock_readers().read(stack, are_clock_reads_forbidden, || {
+            let generation = engine.timers().generation();
             let now = if generation == 0 { 0 } else { thread_timers::now() };
             Self { thread: thread::id(), generation, now }
         })
@@ -46,7 +46,7 @@ impl Caller {
     /// Returns None if the clock's session is over, or has no per-thread timers.
     pub(super) fn tick_thread(self, engine: &Engine) -> Option<TickThread> {
         let Self { thread, generation, now } = self;
-        (generation != 0 && generation == engine.threads().generation()).then_some(TickThread {
+        (generation != 0 && generation == engine.timers().generation()).then_some(TickThread {
             thread,
             generation,
             now,
@@ -55,13 +55,13 @@ impl Caller {
 }
 
 /// Forbids the calls for good. [`ClockReaders::wait_until_done`] waits for running ones.
-pub(crate) fn forbid() {
+pub(crate) fn forbid_clock_reads() {
     IS_FORBIDDEN.store(true, Ordering::SeqCst);
     // Pairs with the fence in `read` (see the module).
     fence(Ordering::SeqCst);
 }
 
-pub(crate) fn are_forbidden() -> bool {
+pub(crate) fn are_clock_reads_forbidden() -> bool {
     IS_FORBIDDEN.load(Ordering::SeqCst)
 }
 

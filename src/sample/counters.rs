@@ -11,7 +11,7 @@ pub(crate) enum Counter {
     TimerTicks,
     /// Signals of other senders that are in the table.
     ForeignTicks,
-    /// Ticks of weight 0: less than half a period was used.
+    /// Ticks of weight 0: early or late ones, or without a clock that may be read.
     Early,
     Filtered,
     Excluded,

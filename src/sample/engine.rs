@@ -1,5 +1,6 @@
-//! State of all sessions: scratch slots, cached rules, per-thread timers. Created at the first
-//! start, and never freed: a handler may use it at any time.
+//! State of all sessions: scratch slots, cached rules, per-thread timers. Created when the
+//! shared library is loaded, or at the first start, and never freed: a handler may use it at any
+//! time.
 //!
 //! # Safety
 //! Makes slices of atomics from mappings, which live as long as the slices.
@@ -9,6 +10,7 @@ use super::{
     caller::ClockReaders,
     sampled_dsos,
     scratch::Scratch,
+    spill::MAX_SLOTS,
     thread_timers,
     timer_table::{self, MAX_THREADS, TimerTable},
     unwind::{
@@ -25,17 +27,17 @@ use once_cell::race::OnceBox;
 /// Entries of the rule cache, of 16 bytes.
 const RULES: usize = if cfg!(target_pointer_width = "64") { 64 << 10 } else { 32 << 10 };
 /// A running handler may be preempted, or wait in the kernel for the lock of mappings. So there are
-/// more slots than processors, which take only address space; half as many if that is limited.
+/// several slots for each processor, half as many if address space is limited. An unused slot takes
+/// only that.
 const SLOTS_PER_PROCESSOR: usize = 8;
 const MIN_SLOTS: usize = 32;
-const MAX_SLOTS: usize = 128;
 
 static ENGINE: OnceBox<Engine> = OnceBox::new();
 
 pub(crate) struct Engine {
     scratch: Scratch,
     rules: RuleCache<RuleLines>,
-    threads: TimerTable<TimerEntries>,
+    timers: TimerTable<TimerEntries>,
     clock_readers: ClockReaders,
 }
 
@@ -95,7 +97,7 @@ impl Engine {
         Ok(Self {
             scratch: Scratch::new(slots)?,
             rules,
-            threads: TimerTable::new(threads),
+            timers: TimerTable::new(threads),
             clock_readers: ClockReaders::new(),
         })
     }
@@ -116,7 +118,7 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn threads(&self) -> &TimerTable<TimerEntries> {
-        &self.threads
+    pub(crate) fn timers(&self) -> &TimerTable<TimerEntries> {
+        &self.timers
     }
 }

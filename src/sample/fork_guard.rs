@@ -1,6 +1,7 @@
 //! The guard against ticks of forked copies. The fork hook repairs a child of fork(2). `_Fork`, a
-//! raw `clone` and a raw `fork` run no hooks: the child has the handler, a copy of private memory,
-//! and the shared mappings. It may receive the signal or arm a timer: these ticks must not count.
+//! raw `clone` and a raw `fork` run no hooks: the child has the handler and a copy of private
+//! memory, but not the spool's mapping. It may receive the signal or arm a timer: these ticks must
+//! not count.
 //!
 //! So a handler first reads the running session's signal from a page that the kernel zeroes in each
 //! child (`MADV_WIPEONFORK`, Linux 4.14). There the child finds no session, without a system call.
@@ -67,7 +68,8 @@ pub(crate) fn running_signal() -> i32 {
 }
 
 /// True in a forked copy of a process that published sessions, until the copy publishes or
-/// withdraws one. Process IDs may be equal in another namespace. Signal-safe: atomic loads.
+/// withdraws one; never without a wiped page. Process IDs may be equal in another namespace.
+/// Signal-safe: atomic loads.
 pub(crate) fn is_forked_copy() -> bool {
     RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed)
         && !RUNNING_SIGNAL.words().is_known.load(Ordering::Relaxed)

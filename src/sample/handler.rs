@@ -35,7 +35,8 @@ use crate::{
 /// Weight of the ticks since the process's start that found no free scratch slot.
 pub(crate) static LOST_WITHOUT_SLOT: AtomicU64 = AtomicU64::new(0);
 
-/// Recorded ticks since the process's start, wrapping, for `ProfilerGetCurrentState`.
+/// Recorded ticks since the process's start, wrapping: for `ProfilerGetCurrentState`, and to find
+/// that ticks are only swallowed (`tick_source.rs`).
 pub(crate) static LIVE_TICKS: AtomicI32 = AtomicI32::new(0);
 
 /// Set when an alternate stack was found that is too small for the handler.
@@ -91,14 +92,15 @@ enum Next {
     Default,
 }
 
-/// Records a tick, or sets `next`. Not inlined, and never unwound: see [`on_signal`].
+/// Records a tick, and sets `next` to what the application has to get. Not inlined, and never
+/// unwound: see [`on_signal`].
 #[inline(never)]
 #[allow(improper_ctypes_definitions, reason = "both sides are ours")]
 extern "C" fn classify(number: i32, info: *mut SignalInfo, context: *mut Context, next: &mut Next) {
     let mut stamps = Stamps::begin();
     // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
     let origin = unsafe { Origin::of(info) };
-    // 0 in a forked copy, which may share the sample table with its parent.
+    // 0 in a forked copy, which does not have the spool's mapping.
     let running_signal = fork_guard::running_signal();
     let is_own_tick = match origin {
         // Also after the end of its session: the application must not get it.
@@ -144,7 +146,7 @@ fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Conte
     let Some(mut claim) = engine.scratch().claim(registers.sp()) else {
         let weigh = |origin| weigh_without_slot(engine, origin, caller);
         let weight = own.map_or(Some(1), |origin| {
-            engine.clock_readers().read(registers.sp(), caller::are_forbidden, || weigh(origin))
+            engine.clock_readers().read(registers.sp(), caller::are_clock_reads_forbidden, || weigh(origin))
         });
         let weight = weight.unwrap_or(0);
         LOST_WITHOUT_SLOT.fetch_add(weight as u64, Ordering::Relaxed);
@@ -164,7 +166,7 @@ fn handle_tick(engine: &'static Engine, own: Option<Origin>, context: *mut Conte
     };
     let Some(weight) = weight else { return };
     // After the claim: a thread that forbids reading names waits for the slot.
-    let thread = caller.filter(|_| !caller::are_forbidden()).map(|caller| caller.thread);
+    let thread = caller.filter(|_| !caller::are_clock_reads_forbidden()).map(|caller| caller.thread);
     let (marks, is_timer_tick) = (stamps.marks(), own.is_some());
     filter_tick(Tick {
         engine,
@@ -197,19 +199,20 @@ struct Tick<'t> {
 
 /// Returns a tick's weight in periods; None if the thread's timer samples it. Adopts new threads.
 fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usize> {
-    let threads = engine.threads();
+    let threads = engine.timers();
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
         let tick_thread = caller.and_then(|caller| caller.tick_thread(engine));
         let is_first = tick_thread.is_some_and(|tick_thread| !threads.has_ticked(tick_thread));
         let weight = weigh_thread(engine, index, caller);
-        if thread_timers::are_awaited() {
+        if thread_timers::is_wall_session_running() {
             thread_timers::scan_threads(engine);
             return Some(weight);
         }
         let rest = remainder::weigh(engine, Ticked::Thread, is_first && weight > 0);
         return Some(weight.saturating_add(rest));
     }
-    // A child that shares the memory may have a process timer, but no per-thread timers.
+    // A child that shares the memory may have a process timer, but no per-thread timers. Its clock
+    // is younger than the parent's, so that most of its ticks weigh nothing.
     if threads.generation() == 0 || !threads.is_this_process(&OwnTimers) {
         return Some(weight::consume());
     }
@@ -217,7 +220,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
     if thread_timers::is_wall() {
         return weigh_first_thread(engine, tick_thread);
     }
-    let is_covered = threads.covers(&OwnTimers, tick_thread);
+    let is_covered = threads.ensure_covered(&OwnTimers, tick_thread);
     // A thread's first tick represents threads that exited before their first tick. If the kernel
     // directs all ticks to one thread, that thread represents the others.
     let is_representative =
@@ -235,7 +238,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
 /// Weighs a process tick in clock `wall`: it represents the main thread if that has no timer.
 fn weigh_first_thread(engine: &Engine, tick_thread: TickThread) -> Option<usize> {
     thread_timers::scan_threads(engine);
-    if engine.threads().has(tick_thread) { None } else { Some(weight::consume()) }
+    if engine.timers().has(tick_thread) { None } else { Some(weight::consume()) }
 }
 
 /// Weighs a tick on the interrupted stack. A survey may need more stack: the next tick makes it.
@@ -243,13 +246,13 @@ fn weigh_without_slot(engine: &Engine, origin: Origin, caller: Option<Caller>) -
     if let Some(index) = thread_timers::thread_tick(engine, origin, caller) {
         return weigh_thread(engine, index, caller);
     }
-    if engine.threads().generation() == 0 { weight::consume() } else { 0 }
+    if engine.timers().generation() == 0 { weight::consume() } else { 0 }
 }
 
 fn weigh_thread(engine: &Engine, index: usize, caller: Option<Caller>) -> usize {
-    // None for a late tick, or if clocks must not be read (see `thread_timers::forbid`).
+    // None for a late tick, or if clocks must not be read (see `caller::forbid_clock_reads`).
     let Some(tick_thread) = caller.and_then(|caller| caller.tick_thread(engine)) else { return 0 };
-    let weight = engine.threads().tick(&OwnTimers, index, tick_thread, weight::charge);
+    let weight = engine.timers().tick(&OwnTimers, index, tick_thread, weight::charge);
     usize::try_from(weight).unwrap_or(usize::MAX)
 }
 

@@ -10,7 +10,8 @@
 //!
 //! Concurrent handlers may populate the same bytes. Only the one that set the switching flag
 //! replaces memory, which is unused after the mark; until it is done, others that need more count a
-//! lost sample. Bytes only grow, so there is no ABA.
+//! lost sample. If it fails, the flag stays, and the memory grows no more. Bytes only grow, so
+//! there is no ABA.
 
 use crate::sync::{Ordering, modelled::AtomicUsize};
 

@@ -4,18 +4,22 @@
 //! The handler may interrupt any thread at any instruction: in malloc, in the loader, with a lock
 //! held, or with a few hundred bytes of stack left. So code here does not
 //!
-//! * allocate, free, take a lock, or wait for another thread;
+//! * allocate, free, wait for a lock or for another thread (`docs/signal-safety.md` has two
+//!   exceptions);
 //! * panic, format, or initialise a static or a thread-local variable on first use;
 //! * call libc or the loader, except as `docs/signal-safety.md` permits, with reasons;
 //! * read the application's memory before the same walk has proved that it is readable.
 //!
-//! Ticks that cannot be sampled are counted in [`counters`], and each report shows the counts.
+//! Ticks that become no sample are counted in [`counters`], those without a scratch slot in
+//! [`handler`]; each report shows the counts.
 //!
 //! ```text
 //! signal -> handler -> scratch slot -> unwind -> table -> slot released
 //! ```
 //!
-//! `control/` prepares memory, symbols and sessions in ordinary context. Functions for that say so.
+//! `control/` prepares memory, symbols and sessions in *ordinary context*: a call of the
+//! application, outside of signal handlers. A *toggle* starts and stops sessions in the handler of
+//! its own signal: it is signal-safe, but no tick. Functions for ordinary context say so.
 
 pub(crate) mod app_disposition;
 pub(crate) mod app_timer;

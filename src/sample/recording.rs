@@ -2,7 +2,8 @@
 //!
 //! A handler claims a scratch slot and then loads the running recording. A stop withdraws it and
 //! then waits for a grace period: each slot was idle once. Both sides write before they read,
-//! sequentially consistent. So a stop waits for all handlers that use the recording.
+//! sequentially consistent. So a stop waits for all handlers that use the recording, at most two
+//! seconds; then the memory is leaked.
 //!
 //! [`running`], [`is_running`], [`spool_dso`] and methods of [`Recording`] are signal-safe: system
 //! calls, and atomics in the session's memory.
@@ -54,11 +55,12 @@ pub(crate) struct Recording {
     pub(crate) signal: i32,
     pub(crate) period_micros: u32,
     pub(crate) filter: Option<Filter>,
-    /// The last word of each record is a thread tag.
+    /// The last word of each record is the thread's word.
     pub(crate) is_by_thread: bool,
-    /// Bytes of a table that merges records without thread tags; 0 if records have none.
+    /// Bytes of a table that merges records without threads' words; 0 if the session
+    /// writes no such profile.
     pub(crate) fold_bytes: usize,
-    /// From 1 to [`MAX_DEPTH`]; one less if records have a thread tag.
+    /// From 1 to [`MAX_DEPTH`]; one less if records have a thread's word.
     pub(crate) max_depth: usize,
     pub(crate) process: u32,
     pub(crate) totals_at_start: Totals,
@@ -146,13 +148,13 @@ impl OwnedRecording {
     }
 
     /// Drops it in a forked child, which does not have the spool's memory.
-    pub(crate) fn release_to_parent(self) {
+    pub(crate) fn forget_in_child(self) {
         // SAFETY: unshared: it is withdrawn, and the child has no other thread.
         let recording = unsafe { self.0.read() };
         core::mem::forget(self);
         let Recording { table, spiller, home, .. } = recording;
-        table.into_memory().arena.release_to_parent();
-        // Half changed if another thread used it during the fork.
+        table.into_memory().arena.forget_in_child();
+        // Another thread may have changed the spiller's state halfway during the fork.
         if spiller.is_busy() {
             core::mem::forget(spiller);
         }
@@ -226,7 +228,8 @@ impl Recording {
         }
     }
 
-    /// Appends a thread tag after `depth` PCs, if records have tags. Returns the number of words.
+    /// Appends the thread's word after `depth` PCs, if the session is by thread. Returns the number
+    /// of words.
     pub(crate) fn append_thread_tag(
         &self,
         chain: &mut [usize],
@@ -245,7 +248,7 @@ impl Recording {
         }
     }
 
-    /// Splits a record into PCs and thread tag.
+    /// Splits a record into PCs and the thread's word.
     pub(crate) fn parts<'r, W>(&self, words: &'r [W]) -> (&'r [W], Option<&'r W>) {
         match words.split_last().filter(|_| self.is_by_thread) {
             Some((last, pcs)) => (pcs, Some(last)),

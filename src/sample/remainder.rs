@@ -87,8 +87,8 @@ pub(super) enum Ticked {
 pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) -> usize {
     let is_of_process = ticked == Ticked::Process;
     let is_needed = is_of_process || is_representative || REMAINDER.is_postponed.load(Ordering::Relaxed);
-    // A late tick reads no clock: see `thread_timers::forbid`.
-    if engine.threads().generation() == 0 || !is_needed {
+    // A late tick reads no clock: see `caller::forbid_clock_reads`.
+    if engine.timers().generation() == 0 || !is_needed {
         return 0;
     }
     let share = if is_representative { REPRESENTATIVE_SHARE } else { SHARE };
@@ -162,7 +162,7 @@ impl Remainder {
         if is_early || self.is_surveyed.swap(true, Ordering::Acquire) {
             return None;
         }
-        let threads = engine.threads();
+        let threads = engine.timers();
         let cpu = clock::process_cpu_nanos();
         let since = cpu.saturating_sub(self.last_cpu.swap(cpu, Ordering::Relaxed));
         let estimate = || Survey::new(cpu, threads.noted_unaccounted(), since, taken_before);

@@ -22,8 +22,8 @@ use core::{
 
 pub(crate) const SLICE_WORDS: usize = 2 * (RECORD_HEAD + MAX_DEPTH);
 const CLEARED_WORDS: usize = 4 * SLICE_WORDS;
-/// More than there are slots.
-const MAX_SLOTS: usize = 128;
+/// The most scratch slots. Each has a bit in a [`Progress`].
+pub(super) const MAX_SLOTS: usize = 128;
 
 /// The destination of records. Signal-safe.
 pub(crate) trait SpillSink {

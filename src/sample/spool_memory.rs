@@ -247,12 +247,12 @@ impl SpoolMemory {
         let present = self.head(field::OBJECTS, |number| number.load(Ordering::Acquire));
         let Some(present) = present else { return };
         let present = usize::try_from(present).unwrap_or(MAX_OBJECTS).min(MAX_OBJECTS);
-        let meeting =
+        let sighting =
             self.head(field::SIGHTINGS, |number| number.fetch_add(1, Ordering::Relaxed) + 1).unwrap_or(1);
         // DSOs are sampled anew after each `dlclose`; a known one becomes the most recent.
         if let Some(i) = (0..present).find(|i| self.is_kept(*i, dso)) {
             if let Some(number) = self.number(object_place(i)) {
-                number.fetch_max(meeting, Ordering::Relaxed);
+                number.fetch_max(sighting, Ordering::Relaxed);
             }
             return;
         }
@@ -274,7 +274,7 @@ impl SpoolMemory {
             }
         }
         self.copy(place + 8 * (3 + 3 * OBJECT_SEGMENTS), name);
-        self.set(place, meeting);
+        self.set(place, sighting);
         if let Some(word) = self.objects.get(i / 64) {
             // Release: pairs with the acquire in `is_kept`.
             word.fetch_or(1 << (i % 64), Ordering::Release);
@@ -350,7 +350,7 @@ impl SpoolMemory {
     }
 
     /// For a forked child, which does not have a spool's mapping.
-    pub(crate) fn release_to_parent(self) {
+    pub(crate) fn forget_in_child(self) {
         if self.is_spooled() {
             self.mapping.forget();
         }
@@ -363,7 +363,7 @@ impl SpoolMemory {
 
     fn set(&self, offset: usize, number: u64) {
         if let Some(place) = self.number(offset) {
-            // Release: after all earlier stores. The reader comes when the process has exited.
+            // Release: after all earlier stores, for a reader of a running session.
             place.store(number, Ordering::Release);
         }
     }

@@ -2,8 +2,8 @@
 //! ordinary context ([`Table::records`]) at any time.
 //!
 //! A table may have two *halves*. If the active one is full and the other is clean, one
-//! compare-exchange on the state word ([`BufferState`]) swaps them; the full one is spilled and cleared
-//! in slices (`spilling.rs`). A half loses nothing before all handlers left it, so no ABA.
+//! compare-exchange on the state word ([`BufferState`]) swaps them; the full one is spilled and
+//! cleared in slices (`spilling.rs`). A half loses nothing before all handlers left it, so no ABA.
 //!
 //! The *arena* has records as in the file. A record belongs to one handler until it is published;
 //! then only its count, 0 until then, changes. The depth has a mark, by which records are found
@@ -18,10 +18,11 @@
 //! | index word | meaning | may become |
 //! | --- | --- | --- |
 //! | 0 | free | any other value, by one compare-exchange |
-//! | else | published: its record's depth and PCs are final | nothing else |
+//! | else | published: its record's depth and PCs are final | 0, after its half was spilled |
 //!
-//! A hash selects one bucket in each level. A chain goes to the first free word, and words never
-//! become free again, so a search ends there. Small levels come first: few chains touch few pages.
+//! A hash selects one bucket in each level. A chain goes to the first free word, and no word of
+//! an active half becomes free, so a search ends there. Small levels come first: few chains touch
+//! few pages.
 
 mod hash;
 pub(crate) mod spilling;
@@ -89,7 +90,7 @@ enum Refused {
 pub(crate) struct Table<M> {
     memory: M,
     halves: [Half; 2],
-    /// The inactive half stays as it is, because it cannot be spilled.
+    /// The inactive half keeps its records, because it cannot be spilled.
     keeps_other: AtomicBool,
 }
 

@@ -32,7 +32,8 @@ const WINDOW: usize = if cfg!(loom) { 2 } else { 64 };
 /// Entries for each bit of [`ThreadTable::used`].
 const GROUP: usize = MAX_THREADS / 64;
 
-/// A thread's number: 0 for the others, otherwise the entry's index plus one.
+/// A thread's number: 0 for the threads without an entry, otherwise [`place`](Self::place) in the
+/// table plus one. A record has this number plus one ([`word`](Self::word)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadIndex(u16);
 

@@ -1,4 +1,4 @@
-//! Timers of single threads. Signal-safe, except [`prepare`]: atomics and system calls.
+//! Timers of single threads. Signal-safe: atomics and system calls.
 //!
 //! | clock | per-thread timer | its signal contains |
 //! | --- | --- | --- |
@@ -102,13 +102,13 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     }
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
-    if are_forbidden(signal) {
+    if check_forbidden(signal) {
         return;
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
     DESCRIPTORS.allow(process::open_files_limit(), DESCRIPTOR_PARTS);
     PENDING_SIGNALS.allow(process::pending_signals_limit(), 4);
-    engine.threads().begin(&OwnTimers, u64::from(period_micros) * 1000);
+    engine.timers().begin(&OwnTimers, u64::from(period_micros) * 1000);
     SCAN.begin();
     SCAN.scan(engine);
     if clock != Clock::Wall {
@@ -123,7 +123,7 @@ pub(crate) fn close_list() {
 }
 
 pub(super) fn end(engine: &Engine) {
-    engine.threads().end(&OwnTimers);
+    engine.timers().end(&OwnTimers);
 }
 
 pub(super) fn end_if_any() {
@@ -133,7 +133,7 @@ pub(super) fn end_if_any() {
 }
 
 /// Deletes all timers for good; discards the caller's pending ticks. True if there could be timers.
-pub(super) fn forbid() -> bool {
+pub(super) fn forbid_timers() -> bool {
     IS_FORBIDDEN.store(true, Ordering::Relaxed);
     leave()
 }
@@ -148,8 +148,8 @@ pub(super) fn leave_to_handler(number: i32) -> bool {
 }
 
 fn leave() -> bool {
-    let were_permitted = Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
-    let used = Engine::get().map_or(0, |engine| engine.threads().used());
+    let were_permitted = Engine::get().is_some_and(|engine| engine.timers().generation() != 0);
+    let used = Engine::get().map_or(0, |engine| engine.timers().used());
     end_if_any();
     let signal = SIGNAL.load(Ordering::Relaxed);
     if signal != 0 && !leaves_pending(signal) {
@@ -171,7 +171,7 @@ pub(super) fn leaves_pending(signal: i32) -> bool {
     signal::is_real_time(signal)
 }
 
-fn are_forbidden(signal: i32) -> bool {
+fn check_forbidden(signal: i32) -> bool {
     let is_handled = AppDisposition::of(signal).is_some_and(AppDisposition::has_had_handler);
     IS_LEFT_TO_HANDLER.store(is_handled, Ordering::Relaxed);
     is_handled || IS_FORBIDDEN.load(Ordering::Relaxed)
@@ -212,7 +212,7 @@ pub(crate) fn now() -> u64 {
     if is_wall() { clock::monotonic_nanos() } else { clock::thread_cpu_nanos() }
 }
 
-/// Notes the process that owns the memory. For ordinary context.
+/// Notes the process that owns the memory.
 pub(crate) fn prepare() {
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
 }
@@ -231,7 +231,7 @@ pub(super) fn reset_after_fork() {
     DESCRIPTORS.reset();
     PENDING_SIGNALS.reset();
     if let Some(engine) = Engine::get() {
-        engine.threads().reset_after_fork(&OwnTimers);
+        engine.timers().reset_after_fork(&OwnTimers);
     }
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn present(clock: Clock) -> Clock {
 /// For [`Clock::Perf`], and for [`Clock::Auto`] also if time in the kernel cannot be sampled, or if
 /// a seccomp filter may kill the process for the attempt.
 pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
-    if !clock.has_events() || are_forbidden(signal) {
+    if !clock.has_events() || check_forbidden(signal) {
         return Ok(());
     }
     // Each tick queues a real-time signal while the thread blocks it. If no signal can be queued,
@@ -320,7 +320,7 @@ impl ThreadScan {
         if start < self.next.load(Ordering::Relaxed) || self.is_on.swap(true, Ordering::Acquire) {
             return;
         }
-        let threads = engine.threads();
+        let threads = engine.timers();
         let generation = threads.generation();
         let is_wall = is_wall();
         let (mut with_timer, mut without) = (0u32, 0u64);
@@ -360,15 +360,15 @@ pub(crate) fn scan_threads(engine: &Engine) {
 }
 
 /// True while a session of clock `wall` runs.
-pub(crate) fn are_awaited() -> bool {
-    is_wall() && Engine::get().is_some_and(|engine| engine.threads().generation() != 0)
+pub(crate) fn is_wall_session_running() -> bool {
+    is_wall() && Engine::get().is_some_and(|engine| engine.timers().generation() != 0)
 }
 
 /// True if a new thread is to be adopted at its start: always in clock `wall`. A perf event costs
 /// about as much as a thread's creation. So other clocks adopt some a second; process ticks find
 /// the others, except threads that run only between kernel ticks.
 pub(crate) fn claim_new_thread() -> bool {
-    let is_running = || Engine::get().is_some_and(|engine| engine.threads().generation() != 0);
+    let is_running = || Engine::get().is_some_and(|engine| engine.timers().generation() != 0);
     match session_clock() {
         Clock::Wall => is_running(),
         Clock::Auto | Clock::Cpu | Clock::Perf => {
@@ -383,7 +383,7 @@ static NEW_THREADS: Rate = Rate::rested();
 /// True if the main thread has a timer, in clock `wall`.
 pub(super) fn has_first_thread() -> bool {
     let has = |engine: &Engine| {
-        let threads = engine.threads();
+        let threads = engine.timers();
         let generation = threads.generation();
         generation != 0 && threads.has(TickThread { thread: process::id(), generation, now: 0 })
     };
@@ -395,7 +395,7 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
     if !is_wall() {
         return None;
     }
-    let threads = Engine::get()?.threads();
+    let threads = Engine::get()?.timers();
     // A main thread that has exited exists as long as the process.
     if has_first_thread() && process::has_first_thread_exited() {
         threads.drop_timer(&OwnTimers, process::id());
@@ -413,7 +413,7 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
 /// Adopts the calling thread, which must block all signals.
 pub(crate) fn adopt_caller() {
     let Some(engine) = Engine::get() else { return };
-    let threads = engine.threads();
+    let threads = engine.timers();
     let generation = threads.generation();
     // A forked copy has no session.
     let signal = SIGNAL.load(Ordering::Relaxed);
@@ -421,7 +421,7 @@ pub(crate) fn adopt_caller() {
         return;
     }
     let tick_thread = TickThread { thread: thread::id(), generation, now: now() };
-    if !(if is_wall() { threads.has(tick_thread) } else { threads.covers(&OwnTimers, tick_thread) }) {
+    if !(if is_wall() { threads.has(tick_thread) } else { threads.ensure_covered(&OwnTimers, tick_thread) }) {
         // In the long run, as many threads exit as are created.
         threads.reap(&OwnTimers, 4);
         threads.adopt(&OwnTimers, tick_thread, first_tick(tick_thread.thread));
@@ -450,7 +450,7 @@ pub(super) fn thread_tick(engine: &Engine, origin: Origin, caller: Option<Caller
         Origin::PosixTimer { .. } => index_of_cookie(origin)?.checked_sub(1),
         Origin::File(descriptor) => {
             // An unknown timer has no weight, and needs no system call.
-            let threads = engine.threads();
+            let threads = engine.timers();
             let timer = OwnTimers::of_event(descriptor);
             Some(caller.and_then(|caller| threads.index_of(caller.thread, timer)).unwrap_or(usize::MAX))
         }
@@ -545,7 +545,7 @@ impl Timers for OwnTimers {
         }
     }
 
-    fn release_to_parent(&self, timer: i32, thread: u32) {
+    fn close_copy(&self, timer: i32, thread: u32) {
         if let Some(event) = Self::event(timer) {
             event.close_copy(thread, EVENT_SIGNAL);
         }

@@ -2,17 +2,19 @@
 //!
 //! Ticks of CPU time come from the interval timer until the application arms it: before Linux 6.4
 //! only it interrupts the running thread; a POSIX timer's signal goes to the main thread, unless
-//! that blocks it. Then a POSIX timer sends ticks, with a cookie as value. Ticks never move back: a
-//! signal of the application's timer may be pending for as long as it is blocked.
+//! that blocks it. Then a POSIX timer sends ticks, with a cookie as value. They never return to
+//! the interval timer: a signal of the application's may still be pending there, as long as it is
+//! blocked.
 //!
 //! | source | interval timer | its signals are | the application reads |
 //! | --- | --- | --- | --- |
 //! | none | the application's | the application's, or late ticks | the kernel's answer |
 //! | interval timer | the profiler's | ticks | that it is not armed |
-//! | POSIX timer, per-thread timers | the application's | the application's | the kernel's answer |
+//! | POSIX timer; or none in clock `wall` | the application's | the application's | the kernel's answer |
 //!
-//! Per-thread timers are the only source in clock `wall`, if the main thread has one.
-//! A POSIX timer sends all ticks with another signal than the interval timer's.
+//! Per-thread timers (`thread_timers.rs`) tick beside the source. In clock `wall` there is no other
+//! source, if the main thread has one. If the profiling signal is not the interval timer's, a POSIX
+//! timer is the source from the start.
 //!
 //! Writers (start, stop, `setitimer`) hold a lock and block all signals. The handler reads.
 
@@ -176,7 +178,7 @@ pub(crate) fn start(clock: Clock, signal: i32, period_micros: u32) -> Result<(),
     let started = start_process(source, timer, period_micros);
     if started.is_err() {
         thread_timers::end(engine);
-    } else if timer == IntervalTimer::Cpu && engine.threads().generation() != 0 {
+    } else if timer == IntervalTimer::Cpu && engine.timers().generation() != 0 {
         source.set_next(2 * u64::from(period_micros) * 1000);
     }
     started
@@ -193,7 +195,7 @@ pub(super) fn set_next(nanos: u64) -> bool {
 pub(crate) fn leave_threads() {
     if !thread_timers::is_other_process() {
         let _writing = StateLock::begin();
-        continue_without_threads(thread_timers::forbid());
+        continue_without_threads(thread_timers::forbid_timers());
     }
 }
 
@@ -354,7 +356,8 @@ pub(crate) fn timer_owner(number: i32, running: i32) -> TimerOwner {
     }
 }
 
-/// True for a pending tick of an earlier session, which the application must not get.
+/// True for a tick that was pending when its session stopped, which the application must not get:
+/// the last session had this signal, and the interval timer is not armed.
 pub(crate) fn was_own_tick(number: i32) -> bool {
     let timer = weight::timer();
     let had_session =

@@ -1,4 +1,4 @@
-//! The table of per-thread timers, here on CPU clocks (clock `cpu`). Signal-safe: system calls.
+//! The table of per-thread timers, described for clock `cpu`. Signal-safe: system calls.
 //!
 //! The process's timer finds threads. A thread that it interrupts for the first time is *adopted*:
 //! it gets a timer that counts only its time. A thread that lives for a millisecond needs none:
@@ -25,7 +25,7 @@
 //! generation. So one of the two sees the other, and no timer is left.
 //!
 //! The application can close a perf event's descriptor (`closefrom(3)`), and the kernel keeps an
-//! exited thread's timer. [`TimerTable::survey`] repairs both, process ticks the former.
+//! exited thread's timer. [`TimerTable::survey`] repairs both; process ticks replace closed events.
 //!
 //! A *precise* timer (clock `perf`) has its own counter, some microseconds off the CPU clock: its
 //! tick may come half a period early.
@@ -55,7 +55,8 @@ const MAX_REPAIRED: u32 = 32;
 const OVERDUE_NANOS: u64 = 200_000_000;
 
 pub(crate) trait Timers {
-    /// Creates a timer of the thread's time, with `index` in its signal. Returns its ID.
+    /// Creates a timer of the thread's time, with `index` in its signal, or its
+    /// descriptor. Returns its ID.
     ///
     /// # Errors
     /// The system's error number, or `EAGAIN` at the limit.
@@ -73,7 +74,7 @@ pub(crate) trait Timers {
     fn is_precise(&self, timer: i32) -> bool;
     fn delete(&self, timer: i32, thread: u32);
     /// Closes a forked child's copy.
-    fn release_to_parent(&self, timer: i32, thread: u32);
+    fn close_copy(&self, timer: i32, thread: u32);
     fn process(&self) -> u32;
     fn is_gone(&self, thread: u32) -> bool;
     /// None if the process has no such thread.
@@ -190,7 +191,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
 
     /// True if the thread's own timer samples it. Frees the entry of a dead timer, which the
     /// application has deleted, or which an exited thread with this ID had.
-    pub(crate) fn covers(&self, timers: &impl Timers, tick_thread: TickThread) -> bool {
+    pub(crate) fn ensure_covered(&self, timers: &impl Timers, tick_thread: TickThread) -> bool {
         // Acquire: pairs with the releases in `try_adopt`, for the entry's other fields.
         let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         let Some(place) = self.window(tick_thread.thread).find(own) else { return false };
@@ -257,7 +258,8 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         }) else {
             return false;
         };
-        // A concurrent adoption by a session's start: both leave it to the next tick or scan.
+        // A concurrent adoption by a session's start: both give up, and the next tick or scan
+        // adopts.
         fence(Ordering::SeqCst);
         let is_other = |other: &TimerSlot<'_>| {
             other.index != place.index && other.entry.key.load(Ordering::Relaxed) == tick_thread.key()
@@ -297,7 +299,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// Returns a tick's weight in periods; 0 for an early tick or a deleted timer. The signal
-    /// contains `index`. Calls `charge` before the entry changes: a concurrent survey finds the
+    /// has led to `index`. Calls `charge` before the entry changes: a concurrent survey finds the
     /// time unaccounted, not counted twice.
     pub(crate) fn tick(
         &self,
@@ -362,10 +364,10 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
 
     /// Checks the next `most` threads: deletes exited ones' timers, and replaces closed timers.
     pub(crate) fn reap(&self, timers: &impl Timers, most: u32) {
-        self.visit_some(most, |place| self.mend(timers, place));
+        self.visit_some(most, |place| self.repair(timers, place));
     }
 
-    fn mend(&self, timers: &impl Timers, place: TimerSlot<'_>) {
+    fn repair(&self, timers: &impl Timers, place: TimerSlot<'_>) {
         let timer = place.entry.timer.load(Ordering::Acquire);
         let key = place.entry.key.load(Ordering::Relaxed);
         let tick_thread = TickThread { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
@@ -389,7 +391,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     /// Nanoseconds that next ticks will represent; negative if cells have only begun.
     pub(crate) fn unaccounted(&self, timers: &impl Timers) -> i64 {
         self.visit(0, |place| {
-            self.ask(timers, place);
+            self.update(timers, place);
             true
         });
         self.unaccounted.load(Ordering::Relaxed) as i64
@@ -403,12 +405,12 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     /// The same; deletes exited threads' timers, and replaces closed ones that are overdue.
     pub(crate) fn survey(&self, timers: &impl Timers) -> i64 {
         let overdue = self.period.load(Ordering::Relaxed).saturating_mul(2) as i64;
-        let mut mended = 0;
+        let mut repaired = 0;
         self.visit(0, |place| {
-            let needs_mending = self.ask(timers, place).is_none_or(|unaccounted| unaccounted > overdue);
-            if needs_mending && mended < MAX_REPAIRED {
-                mended += 1;
-                self.mend(timers, place);
+            let needs_repair = self.update(timers, place).is_none_or(|unaccounted| unaccounted > overdue);
+            if needs_repair && repaired < MAX_REPAIRED {
+                repaired += 1;
+                self.repair(timers, place);
             }
             true
         });
@@ -416,7 +418,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// Updates and returns a thread's time without a tick; None if the thread has exited.
-    fn ask(&self, timers: &impl Timers, TimerSlot { entry, .. }: TimerSlot<'_>) -> Option<i64> {
+    fn update(&self, timers: &impl Timers, TimerSlot { entry, .. }: TimerSlot<'_>) -> Option<i64> {
         let thread = entry.key.load(Ordering::Relaxed) as u32;
         let timer = entry.timer.load(Ordering::Acquire);
         if timer == 0 {
@@ -510,7 +512,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         self.visit(0, |TimerSlot { entry, .. }| {
             let timer = entry.timer.swap(0, Ordering::Relaxed);
             if timer != 0 {
-                timers.release_to_parent(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
+                timers.close_copy(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
             }
             entry.unaccounted.store(0, Ordering::Relaxed);
             entry.key.store(0, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! The weight of a tick, in periods. Signal-safe, except [`begin`]: `clock_gettime` and atomics.
+//! The weight of a tick, in periods. Signal-safe: `clock_gettime` and atomics.
 //!
 //! The kernel sends at most one tick of a CPU timer per jiffy, and none while one is pending. So a
 //! tick consumes all time since the last one: its weight is that time in periods, rounded, and the
-//! signed rest is carried over. The weights of a session are its time, to within half a period.
+//! signed rest is carried over. The sum of the weights is the time, to within half a period.
 //!
 //! ITIMER_PROF uses times that the kernel samples per jiffy, up to a fifth ahead if threads switch
 //! often. A tick less than half a period after the last one has weight 0.
@@ -18,10 +18,11 @@ use crate::{
 static IS_REAL: AtomicBool = AtomicBool::new(false);
 /// Nanoseconds; at least 1 after the first session's start.
 static PERIOD: AtomicU64 = AtomicU64::new(1);
-/// The clock up to which time has been charged: at most half a period ahead.
+/// The clock up to which time has been charged. It is at most half a period ahead, and up to a cell
+/// for each thread with a timer.
 static CHARGED: AtomicU64 = AtomicU64::new(0);
 
-/// Starts charging from now. For ordinary context, before the timer is armed.
+/// Starts charging from now. To be called before the timer is armed.
 pub(crate) fn begin(timer: IntervalTimer, period_micros: u32) {
     IS_REAL.store(timer == IntervalTimer::Real, Ordering::Relaxed);
     PERIOD.store(u64::from(period_micros.max(1)) * 1000, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! A file of the profiler that stays open while the application runs. It is used only while its
-//! descriptor still refers to it. Signal-safe (except `free_bytes`): system calls.
+//! descriptor still refers to it. Signal-safe: system calls, one by
+//! `fstatfs64`, which is only that in glibc.
 //!
 //! # Safety
 //! System calls on descriptors, with borrowed buffers and locals.

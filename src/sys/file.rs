@@ -250,10 +250,10 @@ pub(crate) fn write_line(descriptor: i32, line: &[u8]) {
     const TIMEOUT_MILLIS: c_long = 100;
     let _blocked = super::signal::AllBlocked::new();
     let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
-    let backoff = Timespec { seconds: 0, nanos: TIMEOUT_MILLIS * 1_000_000 };
+    let timeout = Timespec { seconds: 0, nanos: TIMEOUT_MILLIS * 1_000_000 };
     // SAFETY: one structure and a time, both locals; no mask.
     let ready = unsafe {
-        system_call(libc::SYS_ppoll, [&raw mut poll as usize, 1, &raw const backoff as usize, 0, 0, 0])
+        system_call(libc::SYS_ppoll, [&raw mut poll as usize, 1, &raw const timeout as usize, 0, 0, 0])
     };
     if ready != 1 || poll.revents & libc::POLLOUT == 0 {
         return;

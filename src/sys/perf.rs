@@ -82,7 +82,7 @@ impl TaskClock {
         })?;
         let event = match duplicate_high(low) {
             Some(high) => {
-                // FOwnerEx and signal apply to both. Checked: the application may have closed `low`.
+                // Owner and signal apply to both. Checked: the application may have closed `low`.
                 event.close_copy(thread, signal);
                 Self(high)
             }

@@ -56,7 +56,7 @@ struct Buffers {
     /// Absolute, without symbolic links.
     target: PathBuffer,
     temporary: PathBuffer,
-    buffers: links::ResolveBuffers,
+    links: links::ResolveBuffers,
     buffer: [u8; BUFFER_BYTES],
     /// For /proc/self/maps: room for the longest line.
     lines: [u8; 4 * PATH_BYTES],
@@ -265,10 +265,10 @@ fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Output
 
 /// Follows symbolic links, and opens the directory.
 fn locate(buffers: &mut Buffers) -> Result<OutputTarget, Failure> {
-    let Buffers { asked, target, buffers, .. } = buffers;
+    let Buffers { asked, target, links, .. } = buffers;
     let behind = Entry::at(asked.as_c_str()).status_following_links().ok();
     target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
-    let followed = links::resolve(target, buffers);
+    let followed = links::resolve(target, links);
     if let Err(ResolveError::ForeignLink) = followed {
         return Err(to_failure(ResolveError::ForeignLink));
     }

@@ -80,9 +80,9 @@ impl OutputDirectory {
         let (asked, _) = split(buffers.target.as_bytes());
         let length = asked.len();
         buffers.target.truncate(length);
-        let Buffers { target, asked, buffers, .. } = &mut *buffers;
+        let Buffers { target, asked, links, .. } = &mut *buffers;
         asked.replace(target.as_bytes()).map_err(fails("take the path"))?;
-        links::resolve(target, buffers).map_err(super::to_failure)?;
+        links::resolve(target, links).map_err(super::to_failure)?;
         Self::open(asked.as_bytes(), target.as_bytes())
     }
 

@@ -102,14 +102,14 @@ impl Session {
 
     /// Reads the names of the busiest threads again. Not in a sandbox, which may kill the program.
     fn refresh_thread_names(&self) {
-        if caller::are_forbidden() {
+        if caller::are_clock_reads_forbidden() {
             return;
         }
         let recording = self.recording.get();
-        for (_, identity) in recording.threads.busiest().threads {
-            let Some(thread) = recording.threads.thread(identity) else { break };
+        for (_, index) in recording.threads.busiest().threads {
+            let Some(thread) = recording.threads.thread(index) else { break };
             if let Some(name) = tasks::name_of(thread.id) {
-                recording.name(identity, Thread { name, ..thread });
+                recording.name(index, Thread { name, ..thread });
             }
         }
     }

@@ -83,7 +83,7 @@ impl Session {
             spill_lost,
             spill_failure: recording.spiller.failure(),
             handler_replaced: signal::disposition(signal).is_ok_and(|action| !ticks::is_own_handler(&action)),
-            timer_refused: self.had_no_timer,
+            had_no_timer: self.had_no_timer,
             spool: match &self.spool {
                 Some(spool) if !spool.is_there() => SpoolUse::Removed,
                 Some(_) if recording.memory().is_truncated() => SpoolUse::Truncated,
@@ -96,11 +96,11 @@ impl Session {
 
 /// As [`clock::process_prof_nanos`]; 0 in a sandbox, which may forbid the call.
 pub(super) fn process_interrupted() -> u64 {
-    if caller::are_forbidden() { 0 } else { clock::process_prof_nanos() }
+    if caller::are_clock_reads_forbidden() { 0 } else { clock::process_prof_nanos() }
 }
 
 pub(super) fn timers_refused() -> u64 {
-    Engine::get().map_or(0, |engine| engine.threads().refused())
+    Engine::get().map_or(0, |engine| engine.timers().refused())
 }
 
 /// The threads with samples. Signal-safe: clocks and atomics.
@@ -111,8 +111,8 @@ fn sampled_threads(recording: &Recording) -> SampledThreads {
         others: recording.threads.others(),
         ..SampledThreads::default()
     };
-    for (place, (samples, identity)) in threads.busiest.iter_mut().zip(busiest.threads) {
-        if let Some(thread) = recording.threads.thread(identity) {
+    for (place, (samples, index)) in threads.busiest.iter_mut().zip(busiest.threads) {
+        if let Some(thread) = recording.threads.thread(index) {
             let cpu = clock::cpu_nanos_of_thread(thread.id).map(Duration::from_nanos);
             *place = ThreadUse { thread, samples, cpu };
         }

@@ -33,14 +33,14 @@ impl Session {
     /// Starts a session. Requires the lock and the engine.
     ///
     /// # Errors
-    /// Why no session was started. Nothing has changed then.
+    /// Why no session was started. Nothing has changed then, but the handler may be installed.
     pub(in crate::control) fn start(options: &StartOptions<'_>) -> Result<Self, Failure> {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let system = |action| move |errno| Failure::System { action, errno };
         let engine = Engine::get().ok_or(Failure::System { action: "find the engine", errno: 0 })?;
         let signal = ticks::usable_signal(options);
         ticks::ensure_handler_possible(signal)?;
-        let mut output = match options.sink {
+        let mut output = match options.destination {
             Destination::File(path) => {
                 let tries = options.ancestors.is_empty() && !options.keeps_spool;
                 let (naming, near) = (options.naming, options.near);
@@ -74,7 +74,7 @@ impl Session {
                 let lines = lines.as_deref().map_or(&[][..], KeptLines::text);
                 let shape = Shape::of(table_bytes, beside.is_some());
                 let is_by_thread = options.by_thread;
-                let purpose = SpoolRequest {
+                let request = SpoolRequest {
                     started: start_time,
                     period_micros,
                     is_by_thread,
@@ -84,13 +84,13 @@ impl Session {
                     lines,
                     is_collected: options.keeps_spool,
                 };
-                memory_for(options.spool, &purpose, output)
+                memory_for(options.spool, &request, output)
             }
             None => (None, SpoolUse::Off, TableMemory::anonymous(table_bytes, false)),
         };
         // Without its recorder no process needs the profile. A forked child with another root does
-        // not see the directory, but its file is in the one that its parent opened, so it
-        // continues.
+        // not find the directory by its path; its file is in the directory that its parent holds
+        // open, so it continues.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
             let is_recorders = options.keeps_spool && options.spool != SpoolLocation::Default;
             let sees_all =
@@ -184,7 +184,7 @@ impl Session {
     /// Why the child is not profiled.
     pub(in crate::control) fn restart_in_child(mut self, process: u32) -> Result<Option<Self>, Failure> {
         let child = self.start_in_child(process);
-        self.recording.release_to_parent();
+        self.recording.forget_in_child();
         child
     }
 
@@ -196,7 +196,7 @@ impl Session {
         path.push(b"_").and_then(|()| path.push_decimal(u64::from(process))).map_err(fails)?;
         let base = path.as_bytes().get(..base_length);
         let options = StartOptions {
-            sink: Destination::File(path.as_bytes()),
+            destination: Destination::File(path.as_bytes()),
             clock: recording.clock,
             signal: Some(recording.signal),
             frequency: self.frequency,
@@ -237,16 +237,16 @@ fn table_bytes(max_memory: usize) -> usize {
 
 fn memory_for(
     place: SpoolLocation<'_>,
-    purpose: &SpoolRequest<'_>,
+    request: &SpoolRequest<'_>,
     output: &Output,
 ) -> (Option<SessionSpool>, SpoolUse, Result<TableMemory, i32>) {
     let anonymous =
-        |spool_use| (None, spool_use, TableMemory::anonymous(purpose.table_bytes, purpose.shape.is_halved));
+        |spool_use| (None, spool_use, TableMemory::anonymous(request.table_bytes, request.shape.is_halved));
     if place == SpoolLocation::Off {
         return anonymous(SpoolUse::Off);
     }
-    match SessionSpool::make(place, purpose, output) {
-        Ok((memory, spool)) => (Some(spool), SpoolUse::Complete, TableMemory::new(memory, purpose.shape)),
+    match SessionSpool::make(place, request, output) {
+        Ok((memory, spool)) => (Some(spool), SpoolUse::Complete, TableMemory::new(memory, request.shape)),
         Err((action, errno)) => anonymous(SpoolUse::Unavailable { action, errno }),
     }
 }

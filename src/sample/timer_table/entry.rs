@@ -45,8 +45,9 @@ impl TimerEntry {
         self.due.load(Ordering::Relaxed).wrapping_sub(self.place.load(Ordering::Relaxed))
     }
 
-    /// False if a thread with this ID and the clock `now` is a new one: a tick represents its whole
-    /// cell, and may come half a period early.
+    /// Whether the entry can be of a thread with the clock `now`; false for a new thread with the
+    /// same ID. The clock may lag: a tick represents its whole cell, and may be half a period
+    /// early.
     pub(super) fn may_be_of(&self, now: u64, period: u64) -> bool {
         let cell = period.saturating_mul(u64::from(self.periods.load(Ordering::Relaxed)));
         let latest = now.saturating_add(cell).saturating_add(period / 2);

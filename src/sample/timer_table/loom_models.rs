@@ -20,7 +20,7 @@ impl Timers for Kernel {
     fn is_precise(&self, _timer: i32) -> bool {
         false
     }
-    fn release_to_parent(&self, _timer: i32, _thread: u32) {}
+    fn close_copy(&self, _timer: i32, _thread: u32) {}
     fn process(&self) -> u32 {
         1
     }
@@ -95,7 +95,7 @@ fn loom_deletes_a_replaced_timer_once() {
         let handler = {
             let (threads, kernel) = (threads.clone(), kernel.clone());
             loom::thread::spawn(move || {
-                threads.covers(&*kernel, TickThread { thread: 8, generation, now: 50_000 })
+                threads.ensure_covered(&*kernel, TickThread { thread: 8, generation, now: 50_000 })
             })
         };
         threads.end(&*kernel);

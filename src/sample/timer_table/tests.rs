@@ -43,7 +43,7 @@ impl Timers for Kernel {
     fn is_precise(&self, _timer: i32) -> bool {
         *self.precise.borrow()
     }
-    fn release_to_parent(&self, timer: i32, _thread: u32) {
+    fn close_copy(&self, timer: i32, _thread: u32) {
         assert!(self.left.borrow_mut().insert(timer));
     }
     fn delete(&self, timer: i32, _thread: u32) {
@@ -95,15 +95,15 @@ fn covers_a_thread_until_the_session_ends() {
     let (threads, kernel) = (table(), Kernel::default());
     assert_eq!(threads.generation(), 0);
     threads.begin(&kernel, PERIOD);
-    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 0)));
+    assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 7, 0)));
     adopted(&threads, &kernel, 7, 0);
-    assert!(threads.covers(&kernel, thread_at(&threads, 7, 1)));
-    assert!(!threads.covers(&kernel, thread_at(&threads, 8, 1)));
+    assert!(threads.ensure_covered(&kernel, thread_at(&threads, 7, 1)));
+    assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 8, 1)));
     threads.end(&kernel);
     assert!(kernel.there.borrow().is_empty());
     assert_eq!(threads.generation(), 0);
     threads.begin(&kernel, PERIOD);
-    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 1)));
+    assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 7, 1)));
     assert_eq!(threads.used.load(Ordering::Relaxed), 0);
 }
 
@@ -267,8 +267,8 @@ fn frees_the_entry_of_a_reused_thread_id() {
     threads.begin(&kernel, PERIOD);
     for (since, later) in [(1_000_000_000, 3_000_000), (0, PERIOD * 6 + OVERDUE_NANOS)] {
         adopted(&threads, &kernel, 7, since);
-        assert!(threads.covers(&kernel, thread_at(&threads, 7, since + PERIOD)));
-        assert!(!threads.covers(&kernel, thread_at(&threads, 7, later)));
+        assert!(threads.ensure_covered(&kernel, thread_at(&threads, 7, since + PERIOD)));
+        assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 7, later)));
         assert!(kernel.there.borrow().is_empty());
     }
 }
@@ -285,7 +285,7 @@ fn deletes_timers_of_exited_threads() {
         threads.reap(&kernel, 1);
     }
     assert_eq!(kernel.there.borrow().len(), 1);
-    assert!(threads.covers(&kernel, thread_at(&threads, 3000, 1)));
+    assert!(threads.ensure_covered(&kernel, thread_at(&threads, 3000, 1)));
 }
 
 #[test]
@@ -298,10 +298,10 @@ fn reuses_the_entry_of_an_exited_thread() {
     }
     let next = thread_at(&threads, of_one_window(WINDOW as u32), 0);
     threads.adopt(&kernel, next, FirstTick::AtRandom);
-    assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, false));
+    assert_eq!((threads.refused(), threads.ensure_covered(&kernel, next)), (1, false));
     kernel.gone.borrow_mut().insert(of_one_window(3));
     threads.adopt(&kernel, next, FirstTick::AtRandom);
-    assert_eq!((threads.refused(), threads.covers(&kernel, next)), (1, true));
+    assert_eq!((threads.refused(), threads.ensure_covered(&kernel, next)), (1, true));
 }
 
 #[test]
@@ -324,10 +324,10 @@ fn replaces_a_closed_timer_and_loses_no_time() {
     let (index, old, due) = adopted(&threads, &kernel, 7, 0);
     let mut sum = threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}) * PERIOD;
     kernel.closed.borrow_mut().insert(old);
-    assert!(threads.covers(&kernel, thread_at(&threads, 7, due + PERIOD)));
+    assert!(threads.ensure_covered(&kernel, thread_at(&threads, 7, due + PERIOD)));
     assert_eq!(kernel.there.borrow().iter().copied().collect::<Vec<_>>(), [old]);
     let found = due + 7 * PERIOD / 2;
-    assert!(threads.covers(&kernel, thread_at(&threads, 7, found)), "it has another");
+    assert!(threads.ensure_covered(&kernel, thread_at(&threads, 7, found)), "it has another");
     let there: Vec<_> = kernel.there.borrow().iter().copied().collect();
     assert_eq!(there, [old + 1], "the old one is deleted");
     assert_eq!(*kernel.armed.borrow().last().unwrap(), (old + 1, 1, PERIOD));
@@ -363,8 +363,8 @@ fn neither_covers_nor_surveys_a_reused_thread_id() {
     assert!(threads.has_ticked(thread_at(&threads, 7, 0)) && !threads.has_ticked(thread_at(&threads, 8, 0)));
     kernel.clocks.borrow_mut().insert(7, 60_000);
     assert_eq!(threads.unaccounted(&kernel), 0, "the time of the thread that had the id before");
-    assert!(threads.covers(&kernel, thread_at(&threads, 7, due + 2 * PERIOD)));
-    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 60_000)));
+    assert!(threads.ensure_covered(&kernel, thread_at(&threads, 7, due + 2 * PERIOD)));
+    assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 7, 60_000)));
 }
 
 /// The process's timer samples the thread then.
@@ -375,7 +375,7 @@ fn frees_the_entry_of_a_closed_timer_without_replacement() {
     let (_, old, due) = adopted(&threads, &kernel, 7, 0);
     kernel.closed.borrow_mut().insert(old);
     *kernel.refuses.borrow_mut() = true;
-    assert!(!threads.covers(&kernel, thread_at(&threads, 7, due + PERIOD)));
+    assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 7, due + PERIOD)));
     assert_eq!((threads.used(), kernel.there.borrow().len()), (0, 0));
 }
 
@@ -475,7 +475,7 @@ fn forked_child_deletes_no_timers_of_its_parent() {
     assert_eq!(kernel.left.borrow().len(), 1);
     assert_eq!(kernel.there.borrow().len(), 1, "as the parent's, of which the child has none");
     threads.begin(&kernel, PERIOD);
-    assert!(!threads.covers(&kernel, thread_at(&threads, 7, 1)));
+    assert!(!threads.ensure_covered(&kernel, thread_at(&threads, 7, 1)));
     let (index, _, due) = adopted(&threads, &kernel, 7, 0);
     assert_eq!(threads.tick(&kernel, index, thread_at(&threads, 7, due), |_| {}), 1);
 }

@@ -4,9 +4,9 @@
 //! Formats: Linux Standard Base, Core, "DWARF Extensions"; DWARF 5, section 6.4.
 
 use super::{
-    entry::rule_after_pushes,
     expression::{self, Operand, Value, Values},
     frame_index,
+    machine_code::rule_after_pushes,
     memory::StackReader,
     objects::PinnedDso,
     rule::{Cfa, Row, Rule},

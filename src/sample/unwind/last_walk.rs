@@ -14,7 +14,8 @@
 use super::{memory::StackReader, rule::Rule};
 use crate::sys::arch::{Registers, code_address};
 
-/// The most steps that are kept, the outermost ones: twice the depth of most chains.
+/// The most steps that are kept: twice the depth of most chains. Of a longer walk the outermost are
+/// kept if it joined the last one, otherwise the innermost.
 const LONGEST: usize = 512;
 
 #[derive(Clone, Copy)]

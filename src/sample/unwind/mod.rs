@@ -8,12 +8,12 @@ mod cfi;
 // The sections that it makes are for x86-64.
 #[cfg(all(test, target_arch = "x86_64"))]
 mod damage;
-mod entry;
 mod expression;
 pub(crate) mod frame_index;
 mod frame_pointer;
 mod gate;
 pub(crate) mod last_walk;
+mod machine_code;
 mod memory;
 pub(crate) mod objects;
 pub(crate) mod rule;
@@ -263,7 +263,7 @@ fn apply(
         RuleKind::Unknown => {
             slot.count(Counter::FramesWithoutRule);
             let is_exact = frame.pc == frame.lookup;
-            if is_exact && entry::step_to_caller(registers, stack) {
+            if is_exact && machine_code::step_to_caller(registers, stack) {
                 return Step::Caller(CallKind::Guessed);
             }
             match frame_pointer::step(registers, stack, is_exact) {
@@ -355,7 +355,7 @@ fn look_up(
             // The function that ends at the trampoline does not describe it: no call precedes.
             end == frame.pc
                 && is_signal_return(stack, frame)
-                && !entry::is_after_call_instruction(frame.pc, stack)
+                && !machine_code::is_after_call_instruction(frame.pc, stack)
         });
         resolved.unwrap_or(Resolved::Rule(Rule::SIGNAL_RETURN))
     };
@@ -368,7 +368,7 @@ fn look_up(
     }
     if matches!(resolved, Resolved::Rule(rule) if rule != Rule::ENTRY)
         && frame.pc == frame.lookup
-        && entry::is_about_to_return(registers, stack)
+        && machine_code::is_about_to_return(registers, stack)
     {
         resolved = Resolved::Rule(Rule::ENTRY);
     }

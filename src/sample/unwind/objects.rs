@@ -2,8 +2,9 @@
 //! Otherwise each start and flush publishes a snapshot of the loaded DSOs (`snapshot.rs`).
 //!
 //! # The gate
-//! A DSO must stay loaded while its call frame information is read. DSOs that were loaded with the
-//! program count as permanent; for others a handler enters the gate (`gate.rs`). The unloader
+//! A DSO must stay loaded while its call frame information is read. Permanent DSOs are those that
+//! were loaded with the program or, if `dlclose` is not interposed, the program and the libraries
+//! of [`permanent_ranges`]. For others a handler enters the gate (`gate.rs`). The unloader
 //! closes it, waits until it is empty, drops the rules of such DSOs, unloads and opens it. If it is
 //! closed, handlers still look up PCs that run or will be returned to, which no working program
 //! unloads, but cache nothing. Guessed PCs end the walk and are counted.

@@ -1,6 +1,7 @@
 //! A lock-free cache of rules by PC. Handlers read it, and insert after a miss. Ordinary context
 //! drops entries before it unloads a DSO, while the gate (`objects.rs`) keeps handlers from
-//! inserting. An entry is two words; four are a cache line, the only one in which a PC can be.
+//! inserting rules of such DSOs. An entry is two words; four are a cache line, the only one in
+//! which a PC can be.
 //!
 //! | key word | meaning | may become |
 //! | --- | --- | --- |
@@ -106,7 +107,8 @@ impl<L: AsRef<[RuleLine]>> RuleCache<L> {
         }
     }
 
-    /// Drops the PCs that `keep` refuses. For ordinary context; handlers may read, but not insert.
+    /// Drops the PCs that `keep` refuses. For ordinary context. Handlers
+    /// may read, and insert rules of permanent DSOs.
     pub(crate) fn retain(&self, keep: &dyn Fn(usize) -> bool) {
         for RuleEntry { key, .. } in self.lines.as_ref().iter().flat_map(|line| &line.0) {
             let owner = key.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@
 use super::Registers;
 use core::arch::{asm, global_asm};
 
-/// DWARF number of `esp` (psABI, table "DWARF Register Number OwnedMapping").
+/// DWARF number of `esp` (psABI, table "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 4;
 pub(crate) const FRAME_POINTER: u16 = 5;
 pub(crate) const RETURN_ADDRESS: u16 = 8;

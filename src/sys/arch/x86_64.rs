@@ -7,7 +7,7 @@
 use super::Registers;
 use core::{arch::asm, mem};
 
-/// DWARF number of `rsp` (psABI, figure "DWARF Register Number OwnedMapping").
+/// DWARF number of `rsp` (psABI, figure "DWARF Register Number Mapping").
 pub(crate) const STACK_POINTER: u16 = 7;
 pub(crate) const FRAME_POINTER: u16 = 6;
 pub(crate) const RETURN_ADDRESS: u16 = 16;
