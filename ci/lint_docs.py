@@ -18,10 +18,8 @@ import sys
 DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/**/*.md", recursive=True))]
 SHORT = ["README.md", *sorted(glob.glob("docs/reference/*.md"))]
 SOURCES = ["src/**/*.rs", "cdylib/src/**/*.rs", "analysis/src/**/*.rs"]
-# Code whose comments and names are checked, too.
-PLAIN_CODE = ["cdylib", "src"]
-# Names that are not ours: field of ELF's and libc's structures, options of other programs.
-ALLOWED_NAMES = set()
+# Folders of code with checked comments and names.
+PLAIN_CODE = ["analysis", "benches", "cdylib", "examples", "src", "tests"]
 MOST_COLUMNS = 100
 AVERAGE_WORDS = 20
 MOST_WORDS = 35
@@ -124,7 +122,7 @@ def comments_and_names():
                     tail = " ".join(before.split()[-3:])
                     yield name, number, f"{tail} {comment}" if tail else comment
                 before = comment if slashes and not code.strip() else ""
-                for identifier in set(re.findall(r"[A-Za-z_]\w*", code)) - ALLOWED_NAMES:
+                for identifier in set(re.findall(r"[A-Za-z_]\w*", code)):
                     words = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", identifier).replace("_", " ")
                     if " " in words or words.islower():
                         yield name, number, words
