@@ -1,7 +1,19 @@
 //! The remainder: CPU time that no per-thread tick will represent (clocks `cpu`, `perf`, `auto`),
 //! of threads without a timer, or that exited before a tick.
 //!
-//! The process's ticks represent it. Needless ones do harm: if a thread's and a process's tick are
+//! ```text
+//! remainder = the process's CPU clock - charged - unaccounted
+//!
+//! charged:      the clock at the session's start, plus what ticks have represented (weight.rs)
+//! unaccounted:  what the next ticks of threads with a timer will represent: the sum of their CPU
+//!               clocks, each less the end of the last cell that a tick represented (timer_table.rs)
+//! ```
+//!
+//! Only a *representative* tick has it in its weight: on a thread like those that used it. That is
+//! one without a timer, or one that has not ticked yet; or any, if the kernel sends the process's
+//! ticks to one thread. A thread that has ticked is sampled by its own timer.
+//!
+//! Needless process ticks do harm: if a thread's and a process's tick are
 //! pending, the kernel delivers the thread's, blocks the signal, and wakes another thread for the
 //! other (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, of which
 //! some fail with EINTR. So the process's timer is postponed:
@@ -9,9 +21,9 @@
 //! | process's timer | surveys are made by | remainder below a period | from a period on |
 //! | --- | --- | --- | --- |
 //! | postponed | threads' ticks | postponed further | ticks each period from now on |
-//! | ticks each period | process's ticks | postponed | the tick represents it, if its thread may |
+//! | ticks each period | process's ticks | postponed | a representative tick has it in its weight |
 //!
-//! If threads' ticks do not come, the postponed timer ticks. First ticks represent it, too.
+//! If threads' ticks do not come, the postponed timer ticks.
 //!
 //! A survey reads the process's clock, then all threads' clocks: CPU time used in between is in the
 //! next remainder, and is not counted twice. An estimate from the last readings is at least the

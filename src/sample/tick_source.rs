@@ -16,7 +16,18 @@
 //! source, if the main thread has one. If the profiling signal is not the interval timer's, a POSIX
 //! timer is the source from the start.
 //!
-//! Writers (start, stop, `setitimer`) hold a lock and block all signals. The handler reads.
+//! Each interval timer has one [`TickSource`]:
+//!
+//! | word | set | cleared | decides |
+//! | --- | --- | --- | --- |
+//! | `state` | by a start, or a change of source | by a stop | the source |
+//! | `is_app_timer` | when the application arms it; in clock `wall` | never | its owner, if it is not the source |
+//! | `may_be_ours` | before the profiler arms it | when a disarm has succeeded | whether a stop disarms it |
+//! | `signal` | by a start | never | which late ticks are recognized |
+//! | `period_micros` | by a start | by a stop | the next expirations |
+//!
+//! A forked child clears the first three. Writers (start, stop, `setitimer`) hold a lock and block
+//! all signals; the handler reads.
 
 use super::{
     app_disposition::AppDisposition,
@@ -41,12 +52,11 @@ use crate::{
 
 struct TickSource {
     state: AtomicI32,
-    /// The signal of the last ticks, or 0.
+    /// 0 before the first start.
     signal: AtomicI32,
-    /// Of the present ticks, or of those for which no timer could be created.
+    /// Also after a start that failed.
     period_micros: AtomicU32,
     is_app_timer: AtomicBool,
-    /// The profiler has armed the interval timer, and no disarm has succeeded since.
     may_be_ours: AtomicBool,
 }
 

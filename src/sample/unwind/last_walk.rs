@@ -10,6 +10,19 @@
 //!
 //! At its end, a walk's fresh steps are copied before those that it joined. If rules were dropped
 //! (`RuleCache::generation`), all steps are invalid.
+//!
+//! Always: the steps of the current walk are `fresh[..written]`, then `kept[joined..next]`; what the
+//! latter saved before `unrestored` has been restored. A step of its own, or a skipped one of
+//! `kept`, moves the joined ones to `fresh`. So does an end before the outermost step. An example,
+//! the functions named from the inside:
+//!
+//! ```text
+//!                   fresh   kept[joined..next]   kept[next..]
+//! begin                                          d c b a
+//! e: a new step     e                              c b a
+//! c, b, a: reused   e       c b a
+//! finish                                         e c b a
+//! ```
 
 use super::{memory::StackReader, rule::Rule};
 use crate::sys::arch::{Registers, code_address};
