@@ -136,7 +136,7 @@ impl Builder {
     /// # Errors
     /// [`Error::AlreadyRunning`]; [`Error::HandlerTaken`] if the program handles the profiling
     /// signal itself; [`Error::Output`] if no file can be written at `path`; [`Error::System`] if a
-    /// system call fails. The process is then as before.
+    /// system call fails. No signal is then sent, and no file left; the handler may stay installed.
     ///
     /// # Examples
     /// ```
@@ -186,7 +186,7 @@ impl Builder {
             filter: self.filter,
             excluded: &excluded_ranges(&self.excluded_objects),
             naming: Naming::Exact,
-            near: None,
+            open_directory: None,
             child_path: None,
             ancestors: Default::default(),
             spool: SpoolLocation::of(&self.spool),

@@ -300,16 +300,16 @@ pub(crate) fn diagnostic(path: &[u8], notice: Diagnostic<'_>) {
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Diagnostic::OtherClock { asked, used, failure } => {
+        Diagnostic::OtherClock { requested, used, failure } => {
             let mut line = Line::new();
-            let _ = write!(line, "sigprof: using clock {used} instead of {asked} for the profile at ");
+            let _ = write!(line, "sigprof: using clock {used} instead of {requested} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Diagnostic::OtherSignal { asked, used, failure } => {
+        Diagnostic::OtherSignal { requested, used, failure } => {
             let mut line = Line::new();
-            let _ = write!(line, "sigprof: using signal {used} instead of {asked} for the profile at ");
+            let _ = write!(line, "sigprof: using signal {used} instead of {requested} for the profile at ");
             line.path(path);
             let _ = write!(line, ": {failure}");
             send(line);

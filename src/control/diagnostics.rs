@@ -19,7 +19,7 @@ pub enum Diagnostic<'n> {
     /// The clock is not the requested one.
     OtherClock {
         /// The requested clock.
-        asked: Clock,
+        requested: Clock,
         /// The clock that is used.
         used: Clock,
         /// The cause.
@@ -28,7 +28,7 @@ pub enum Diagnostic<'n> {
     /// The profiling signal is not the requested one.
     OtherSignal {
         /// The requested signal's number.
-        asked: i32,
+        requested: i32,
         /// The number of the signal that is used.
         used: i32,
         /// The cause.

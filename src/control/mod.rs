@@ -56,7 +56,7 @@ use toggle_request::ToggleRequest;
 
 pub(crate) struct Control {
     session: Option<Session>,
-    /// Sampled objects that were loaded after the first start. [`prepare`] reserves the memory.
+    /// Sampled DSOs that may be unloaded. [`prepare`] reserves the memory.
     sampled_dsos: Vec<SampledDso>,
 }
 

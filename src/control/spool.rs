@@ -3,6 +3,9 @@
 //! Without it, the session uses anonymous memory. In the spool directory, only this file is
 //! changed, and unneeded spools of dead processes are removed. Signal-safe: only system calls.
 //!
+//! A *recorder* (`sigprof record`) has a spool directory of its own, and locks a file in it. It
+//! *collects* the spools there, which are then the profiles: sessions write no other file.
+//!
 //! # Safety
 //! Frees the memory of a spool after its session, guaranteed by the caller.
 #![allow(unsafe_code)]
@@ -99,14 +102,14 @@ impl SessionSpool {
             MappedBox::<PathBuffer>::zeroed().map_err(system("map memory for the spool's path"))?;
         let access = place.write_directory(&mut path).map_err(system("take the spool directory's path"))?;
         let directory_bytes = path.as_bytes().len();
-        let is_recorders = request.is_collected && place != SpoolLocation::Default;
-        let directory = if is_recorders {
+        let is_for_recorder = request.is_collected && place != SpoolLocation::Default;
+        let directory = if is_for_recorder {
             PrivateDirectory::open_existing(path.as_c_str(), access)
         } else {
             PrivateDirectory::open_own(path.as_c_str(), access)
         };
         let directory = directory.map_err(system(USE_DIRECTORY))?;
-        if is_recorders && directory.is_unlocked(RECORDERS_FILE) {
+        if is_for_recorder && directory.is_unlocked(RECORDERS_FILE) {
             return Err(NO_RECORDER);
         }
         let room = directory.file_system().map_err(system("look at the spool's file system"))?;
@@ -272,7 +275,7 @@ fn fill(
         target: output.target(),
         program: process::program(&mut program),
         target_stamp,
-        says_end: request.is_collected,
+        stores_figures: request.is_collected,
     };
     let most_spooled = usize::try_from(free / SHARE).unwrap_or(usize::MAX);
     let memory = SpoolMemory::spooled(mapping, most_spooled, &facts)?;

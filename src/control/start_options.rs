@@ -24,7 +24,7 @@ pub(crate) struct StartOptions<'a> {
     pub(crate) filter: Option<Filter>,
     pub(crate) excluded: &'a [(usize, usize)],
     pub(crate) naming: Naming,
-    pub(crate) near: Option<&'a OutputDirectory>,
+    pub(crate) open_directory: Option<&'a OutputDirectory>,
     /// A forked child continues in this file, with `_` and its process ID.
     pub(crate) child_path: Option<&'a [u8]>,
     /// Processes from which this one was forked. A forked child often has no ticks, so its output

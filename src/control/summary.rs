@@ -30,7 +30,8 @@ pub struct Summary {
     pub timer_ticks: u64,
     /// Recorded profiling signals of other senders (`kill`, `raise`), each with a weight of 1.
     pub foreign_ticks: u64,
-    /// Unrecorded signals of profiling timers that represent no time: the kernel sent too many.
+    /// Unrecorded signals of profiling timers that represent no time: the kernel sent too many, or the
+    /// thread no longer has the timer.
     pub early_ticks: u64,
     /// Signals that the filter rejected.
     pub filtered: u64,
@@ -165,7 +166,7 @@ pub struct Losses {
     pub no_slot: u64,
     /// Periods of call stacks for which the table had no memory.
     pub table_full: u64,
-    /// Ticks with a program counter outside of the user address space.
+    /// Periods of ticks with a program counter outside of the user address space.
     pub no_pc: u64,
     /// Periods in a spill file that was removed.
     pub spill_lost: u64,

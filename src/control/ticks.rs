@@ -25,7 +25,7 @@ use crate::{
 pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
     let Err(failure) = thread_timers::try_clock(options.clock, signal) else { return options.clock };
     if options.clock != Clock::Auto {
-        let other = Diagnostic::OtherClock { asked: options.clock, used: Clock::Cpu, failure };
+        let other = Diagnostic::OtherClock { requested: options.clock, used: Clock::Cpu, failure };
         diagnostics::report(options.destination.path(), other);
     }
     Clock::Cpu
@@ -34,18 +34,18 @@ pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
 /// The requested signal. If the application uses it, reports this and returns the clock's own.
 pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     let own = options.clock.timer().signal();
-    let Some(asked) = options.signal.filter(|signal| *signal != own) else { return own };
-    let is_to_be_had = ensure_handler_possible(asked).and_then(|_| {
+    let Some(requested) = options.signal.filter(|signal| *signal != own) else { return own };
+    let is_to_be_had = ensure_handler_possible(requested).and_then(|_| {
         let other =
             Failure::System { action: "use another signal than in the last session", errno: errno::EBUSY };
-        app_disposition::choose_signal(asked).then_some(()).ok_or(other)
+        app_disposition::choose_signal(requested).then_some(()).ok_or(other)
     });
     match is_to_be_had {
-        Ok(()) => asked,
+        Ok(()) => requested,
         Err(failure) => {
             diagnostics::report(
                 options.destination.path(),
-                Diagnostic::OtherSignal { asked, used: own, failure },
+                Diagnostic::OtherSignal { requested, used: own, failure },
             );
             own
         }

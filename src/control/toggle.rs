@@ -146,7 +146,7 @@ fn start(control: &mut Control, options: &ToggleOptions) -> Result<(), Failure> 
         filter: None,
         excluded: &[],
         naming: Naming::Exact,
-        near: DIRECTORY.get(),
+        open_directory: DIRECTORY.get(),
         child_path: None,
         ancestors: Default::default(),
         spool: SpoolLocation::of(&options.spool),

@@ -75,7 +75,7 @@ pub unsafe fn start(options: &FileOptions<'_>) -> Result<(), Failure> {
         filter: options.filter.map(|(function, argument)| Filter::C(function, argument)),
         excluded: &[],
         naming: if options.is_numbered { Naming::Numbered } else { Naming::Exact },
-        near: None,
+        open_directory: None,
         child_path: options.child_path,
         ancestors: Default::default(),
         spool: SpoolLocation::of(options.spool),

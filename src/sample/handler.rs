@@ -265,8 +265,9 @@ fn filter_tick(tick: Tick<'_>) {
     }
     let pc = tick.registers.pc();
     if !is_user_address(pc) {
-        recording.memory().note_lost(1);
-        return slot.count(Counter::NoPc);
+        let weight = tick.weight as u64;
+        recording.memory().note_lost(weight);
+        return slot.count_many(Counter::NoPc, weight);
     }
     if recording.excludes(pc) {
         return slot.count(Counter::Excluded);

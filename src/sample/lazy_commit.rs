@@ -175,7 +175,6 @@ mod loom_models {
             }
         }
 
-        /// Stores a record, if there is memory; returns whether it did.
         fn put(&self, piece: usize, record: usize) -> bool {
             let end = (piece + 1) * FILE_STEP_BYTES;
             let Self { world, .. } = self;

@@ -48,9 +48,9 @@ struct Remainder {
     /// The process's CPU clock when the postponed timer ticks.
     next_tick: AtomicU64,
     /// Successive process ticks with a remainder on threads that may not represent it.
-    vain_ticks: AtomicU32,
+    unrepresentative_ticks: AtomicU32,
     /// Nanoseconds of the remainder that no thread could represent: they do not end a postponement.
-    conceded: AtomicU64,
+    unrepresentable: AtomicU64,
 }
 
 static REMAINDER: Remainder = Remainder::new();
@@ -63,7 +63,7 @@ const SHORTEST_PAUSE: u64 = 1_000_000;
 const LONGEST_PAUSE: u64 = 1_000_000_000;
 /// Nanoseconds of CPU time. Without threads' ticks, each postponement is twice the last one.
 const LONGEST_POSTPONEMENT: u64 = 10_000_000_000;
-const MAX_VAIN_TICKS: u32 = 8;
+const MAX_UNREPRESENTATIVE_TICKS: u32 = 8;
 
 /// Called before the process's timer is armed.
 pub(super) fn begin() {
@@ -72,8 +72,8 @@ pub(super) fn begin() {
     REMAINDER.taken.store(0, Ordering::Relaxed);
     REMAINDER.last_cpu.store(clock::process_cpu_nanos(), Ordering::Relaxed);
     on_timer_start();
-    REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
-    REMAINDER.conceded.store(0, Ordering::Relaxed);
+    REMAINDER.unrepresentative_ticks.store(0, Ordering::Relaxed);
+    REMAINDER.unrepresentable.store(0, Ordering::Relaxed);
     REMAINDER.is_postponed.store(true, Ordering::Relaxed);
 }
 
@@ -112,16 +112,18 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
         }
         let weight = if is_representative { weight::consume_until(survey.represented_until) } else { 0 };
         if weight > 0 {
-            REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
-            REMAINDER.conceded.store(0, Ordering::Relaxed);
+            REMAINDER.unrepresentative_ticks.store(0, Ordering::Relaxed);
+            REMAINDER.unrepresentable.store(0, Ordering::Relaxed);
         } else if survey.is_below_a_period() {
             survey.postpone();
         } else if !is_of_process {
             if tick_source::set_next(weight::period()) {
                 REMAINDER.is_postponed.store(false, Ordering::Relaxed);
             }
-        } else if REMAINDER.vain_ticks.fetch_add(1, Ordering::Relaxed) >= MAX_VAIN_TICKS {
-            REMAINDER.conceded.store(survey.remainder, Ordering::Relaxed);
+        } else if REMAINDER.unrepresentative_ticks.fetch_add(1, Ordering::Relaxed)
+            >= MAX_UNREPRESENTATIVE_TICKS
+        {
+            REMAINDER.unrepresentable.store(survey.remainder, Ordering::Relaxed);
             survey.postpone();
         }
         weight
@@ -141,7 +143,7 @@ struct Survey {
     /// Approximate time to the next survey.
     pause: u64,
     period: u64,
-    conceded: u64,
+    unrepresentable: u64,
 }
 
 impl Remainder {
@@ -153,8 +155,8 @@ impl Remainder {
             taken: AtomicU64::new(0),
             last_cpu: AtomicU64::new(0),
             next_tick: AtomicU64::new(0),
-            vain_ticks: AtomicU32::new(0),
-            conceded: AtomicU64::new(0),
+            unrepresentative_ticks: AtomicU32::new(0),
+            unrepresentable: AtomicU64::new(0),
         }
     }
 
@@ -211,13 +213,13 @@ impl Survey {
     fn new(cpu: u64, unaccounted: i64, since: u64, taken: u64) -> Self {
         let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
         let remainder = weight::unaccounted_nanos(represented_until);
-        let conceded = REMAINDER.conceded.load(Ordering::Relaxed);
+        let unrepresentable = REMAINDER.unrepresentable.load(Ordering::Relaxed);
         let (pause, period) = (pause_after(taken, SHARE), weight::period());
-        Self { cpu, represented_until, remainder, since, pause, period, conceded }
+        Self { cpu, represented_until, remainder, since, pause, period, unrepresentable }
     }
 
     fn is_below_a_period(&self) -> bool {
-        self.remainder < self.conceded.saturating_add(self.period)
+        self.remainder < self.unrepresentable.saturating_add(self.period)
     }
 
     /// Returns the CPU time within which the next survey is expected: a thread's tick comes after
@@ -232,7 +234,7 @@ impl Survey {
         let nanos = self.postponement().saturating_mul(2).min(LONGEST_POSTPONEMENT);
         if tick_source::set_next(nanos) {
             REMAINDER.next_tick.store(self.cpu.saturating_add(nanos), Ordering::Relaxed);
-            REMAINDER.vain_ticks.store(0, Ordering::Relaxed);
+            REMAINDER.unrepresentative_ticks.store(0, Ordering::Relaxed);
             REMAINDER.is_postponed.store(true, Ordering::Relaxed);
         }
     }
@@ -246,7 +248,7 @@ mod tests {
 
     fn survey(remainder: u64, since: u64) -> Survey {
         let (cpu, pause) = (1_000_000_000, SHORTEST_PAUSE);
-        Survey { cpu, represented_until: cpu, remainder, since, pause, period: PERIOD, conceded: 0 }
+        Survey { cpu, represented_until: cpu, remainder, since, pause, period: PERIOD, unrepresentable: 0 }
     }
 
     /// True if a tick makes no survey when the timer ticks after `left` nanoseconds.
@@ -261,8 +263,8 @@ mod tests {
         let left = survey(0, PERIOD).postponement();
         assert!(is_in_order(&survey(PERIOD - 1, PERIOD), left));
         assert!(!is_in_order(&survey(PERIOD, PERIOD), left));
-        let conceded = Survey { conceded: PERIOD, ..survey(PERIOD, PERIOD) };
-        assert!(is_in_order(&conceded, left), "no thread can represent it");
+        let unrepresentable = Survey { unrepresentable: PERIOD, ..survey(PERIOD, PERIOD) };
+        assert!(is_in_order(&unrepresentable, left), "no thread can represent it");
     }
 
     /// Threads' ticks are at most two periods apart, and the next survey may come a pause later.

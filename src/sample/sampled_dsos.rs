@@ -1,5 +1,5 @@
-//! DSOs that were loaded after the first start and that a walk has sampled. They may be unloaded
-//! when the mapped objects are listed. The handler that first samples one pushes its name and
+//! Sampled DSOs that may be unloaded when the mapped objects are listed: all but the permanent ones
+//! (`objects.rs`). The handler that first samples one pushes its name and
 //! executable segments to a queue. Ordinary context pops them, with the signal blocked, because a
 //! queue operation waits for an interrupted one.
 
@@ -67,17 +67,17 @@ pub(crate) fn prepare() {
 
 /// Queues a DSO, unless it is permanent or known. Signal-safe: atomics, and a push that does not
 /// allocate and waits only for a pop by ordinary context, which has the signal blocked.
-pub(crate) fn note(kept: &PinnedDso<'_>, slot: &Slot) {
-    if kept.stays {
+pub(crate) fn note(pinned: &PinnedDso<'_>, slot: &Slot) {
+    if pinned.stays {
         return;
     }
     let Some(queue) = QUEUE.get() else { return };
     let is_torn = IS_TORN.load(Ordering::Relaxed);
-    match see(&kept.object) {
+    match see(&pinned.object) {
         Sighting::Before => {}
         Sighting::NoRoom => slot.count(Counter::ObjectsMissed),
         Sighting::First => {
-            let noted = describe(kept).is_some_and(|dso| {
+            let noted = describe(pinned).is_some_and(|dso| {
                 recording::spool_dso(slot, &dso);
                 !is_torn && queue.push(dso).is_ok()
             });
@@ -127,15 +127,15 @@ fn see(object: &LoadedObject) -> Sighting {
     Sighting::NoRoom
 }
 
-fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
+fn describe(pinned: &PinnedDso<'_>) -> Option<SampledDso> {
     let mut dso = SampledDso {
         name: [0; NAME_BYTES],
         name_length: 0,
         segments: [SampledSegment::default(); SEGMENTS],
         segment_count: 0,
     };
-    dso.name_length = absolute_name(kept, &mut dso.name)?;
-    kept.for_each_executable_segment(&mut |start, end, offset| {
+    dso.name_length = absolute_name(pinned, &mut dso.name)?;
+    pinned.for_each_executable_segment(&mut |start, end, offset| {
         if let Some(place) = dso.segments.get_mut(dso.segment_count) {
             *place = SampledSegment { start, end, offset };
             dso.segment_count += 1;
@@ -146,8 +146,8 @@ fn describe(kept: &PinnedDso<'_>) -> Option<SampledDso> {
 
 /// Writes the DSO's path and returns its length; None if it is missing or too long. The loader
 /// keeps the path as passed; a relative one is appended to the working directory.
-fn absolute_name(kept: &PinnedDso<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
-    let mut length = kept.copy_name(name);
+fn absolute_name(pinned: &PinnedDso<'_>, name: &mut [u8; NAME_BYTES]) -> Option<usize> {
+    let mut length = pinned.copy_name(name);
     if length > 0 && name.first() != Some(&b'/') {
         let mut directory = [0; NAME_BYTES];
         let front = process::working_directory(&mut directory)?;

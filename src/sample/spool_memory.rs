@@ -53,8 +53,8 @@ pub(crate) struct HeadFacts<'a> {
     pub(crate) target: &'a [u8],
     pub(crate) program: &'a [u8],
     pub(crate) target_stamp: FileStamp,
-    /// Whether the session will store figures at its end.
-    pub(crate) says_end: bool,
+    /// Whether the session will store its figures at the end.
+    pub(crate) stores_figures: bool,
 }
 
 impl SpoolMemory {
@@ -80,7 +80,7 @@ impl SpoolMemory {
             return Err(errno::EINVAL);
         }
         prepare(&mapping, 0, head_bytes)?;
-        if facts.says_end {
+        if facts.stores_figures {
             // The file system may fill up, and a session without figures counts as killed.
             prepare(&mapping, END, TEXT)?;
         }

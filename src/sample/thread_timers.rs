@@ -212,7 +212,6 @@ pub(crate) fn now() -> u64 {
     if is_wall() { clock::monotonic_nanos() } else { clock::thread_cpu_nanos() }
 }
 
-/// Notes the process that owns the memory.
 pub(crate) fn prepare() {
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
 }
@@ -359,7 +358,6 @@ pub(crate) fn scan_threads(engine: &Engine) {
     SCAN.scan(engine);
 }
 
-/// True while a session of clock `wall` runs.
 pub(crate) fn is_wall_session_running() -> bool {
     is_wall() && Engine::get().is_some_and(|engine| engine.timers().generation() != 0)
 }

@@ -54,7 +54,6 @@ struct TickSource {
     state: AtomicI32,
     /// 0 before the first start.
     signal: AtomicI32,
-    /// Also after a start that failed.
     period_micros: AtomicU32,
     is_app_timer: AtomicBool,
     may_be_ours: AtomicBool,

@@ -94,7 +94,7 @@ pub(crate) enum FirstTick {
 }
 
 #[derive(Clone, Copy)]
-struct TimerSlot<'t> {
+struct IndexedEntry<'t> {
     index: usize,
     entry: &'t TimerEntry,
 }
@@ -183,7 +183,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
 
     /// True if the thread has a timer, even a dead one.
     pub(crate) fn has(&self, tick_thread: TickThread) -> bool {
-        let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let own = |place: &IndexedEntry<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         self.window(tick_thread.thread)
             .find(own)
             .is_some_and(|place| place.entry.timer.load(Ordering::Acquire) != 0)
@@ -193,7 +193,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     /// application has deleted, or which an exited thread with this ID had.
     pub(crate) fn ensure_covered(&self, timers: &impl Timers, tick_thread: TickThread) -> bool {
         // Acquire: pairs with the releases in `try_adopt`, for the entry's other fields.
-        let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let own = |place: &IndexedEntry<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         let Some(place) = self.window(tick_thread.thread).find(own) else { return false };
         let entry = place.entry;
         let timer = entry.timer.load(Ordering::Acquire);
@@ -216,7 +216,13 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
 
     /// Replaces a closed timer. The cells stay: the first tick has the weight of all that have
     /// passed. False if the thread has no timer now.
-    fn replace(&self, timers: &impl Timers, place: TimerSlot<'_>, old: i32, tick_thread: TickThread) -> bool {
+    fn replace(
+        &self,
+        timers: &impl Timers,
+        place: IndexedEntry<'_>,
+        old: i32,
+        tick_thread: TickThread,
+    ) -> bool {
         let Ok(new) = timers.create_fallback(place.index, tick_thread.thread) else {
             self.withdraw(timers, place, old);
             return false;
@@ -261,7 +267,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         // A concurrent adoption by a session's start: both give up, and the next tick or scan
         // adopts.
         fence(Ordering::SeqCst);
-        let is_other = |other: &TimerSlot<'_>| {
+        let is_other = |other: &IndexedEntry<'_>| {
             other.index != place.index && other.entry.key.load(Ordering::Relaxed) == tick_thread.key()
         };
         if self.window(tick_thread.thread).any(|other| is_other(&other)) {
@@ -358,7 +364,8 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
 
     /// The index of the thread's entry with this timer.
     pub(crate) fn index_of(&self, thread: u32, timer: i32) -> Option<usize> {
-        let has = |place: &TimerSlot<'_>| place.entry.timer.load(Ordering::Acquire) == timer.wrapping_add(1);
+        let has =
+            |place: &IndexedEntry<'_>| place.entry.timer.load(Ordering::Acquire) == timer.wrapping_add(1);
         self.window(thread).find(has).map(|place| place.index)
     }
 
@@ -367,7 +374,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         self.visit_some(most, |place| self.repair(timers, place));
     }
 
-    fn repair(&self, timers: &impl Timers, place: TimerSlot<'_>) {
+    fn repair(&self, timers: &impl Timers, place: IndexedEntry<'_>) {
         let timer = place.entry.timer.load(Ordering::Acquire);
         let key = place.entry.key.load(Ordering::Relaxed);
         let tick_thread = TickThread { thread: key as u32, generation: (key >> 32) as u32, now: 0 };
@@ -382,7 +389,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     pub(crate) fn has_ticked(&self, tick_thread: TickThread) -> bool {
-        let own = |place: &TimerSlot<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
+        let own = |place: &IndexedEntry<'_>| place.entry.key.load(Ordering::Acquire) == tick_thread.key();
         self.window(tick_thread.thread)
             .find(own)
             .is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
@@ -418,7 +425,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// Updates and returns a thread's time without a tick; None if the thread has exited.
-    fn update(&self, timers: &impl Timers, TimerSlot { entry, .. }: TimerSlot<'_>) -> Option<i64> {
+    fn update(&self, timers: &impl Timers, IndexedEntry { entry, .. }: IndexedEntry<'_>) -> Option<i64> {
         let thread = entry.key.load(Ordering::Relaxed) as u32;
         let timer = entry.timer.load(Ordering::Acquire);
         if timer == 0 {
@@ -454,7 +461,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// Calls `visit` with the next `most` entries in use, each at most once.
-    fn visit_some(&self, most: u32, mut visit: impl FnMut(TimerSlot<'_>)) {
+    fn visit_some(&self, most: u32, mut visit: impl FnMut(IndexedEntry<'_>)) {
         let start = self.cursor.load(Ordering::Relaxed) as usize;
         let (mut visited, mut next) = (0, start);
         self.visit(start, |place| {
@@ -468,7 +475,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// Calls `visit` with each entry in use, from `start` and around, until it returns false.
-    fn visit(&self, start: usize, mut visit: impl FnMut(TimerSlot<'_>) -> bool) {
+    fn visit(&self, start: usize, mut visit: impl FnMut(IndexedEntry<'_>) -> bool) {
         let (first, bit) = (start / 64, start % 64);
         let before = (1u64 << bit).wrapping_sub(1);
         let words = self.bits.iter().enumerate();
@@ -486,7 +493,8 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
             while bits != 0 {
                 let index = i * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if self.entries.as_ref().get(index).is_some_and(|entry| !visit(TimerSlot { index, entry })) {
+                if self.entries.as_ref().get(index).is_some_and(|entry| !visit(IndexedEntry { index, entry }))
+                {
                     return;
                 }
             }
@@ -509,7 +517,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         if self.used.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
-        self.visit(0, |TimerSlot { entry, .. }| {
+        self.visit(0, |IndexedEntry { entry, .. }| {
             let timer = entry.timer.swap(0, Ordering::Relaxed);
             if timer != 0 {
                 timers.close_copy(timer.wrapping_sub(1), entry.key.load(Ordering::Relaxed) as u32);
@@ -525,15 +533,20 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         }
     }
 
-    fn window(&self, thread: u32) -> impl Iterator<Item = TimerSlot<'_>> {
+    fn window(&self, thread: u32) -> impl Iterator<Item = IndexedEntry<'_>> {
         let entries = self.entries.as_ref();
         // Consecutive IDs have adjacent windows.
         let start = (thread as usize).wrapping_mul(WINDOW).checked_rem(entries.len()).unwrap_or(0);
-        entries.iter().enumerate().skip(start).take(WINDOW).map(|(index, entry)| TimerSlot { index, entry })
+        entries
+            .iter()
+            .enumerate()
+            .skip(start)
+            .take(WINDOW)
+            .map(|(index, entry)| IndexedEntry { index, entry })
     }
 
-    fn claim(&self, tick_thread: TickThread) -> Option<TimerSlot<'_>> {
-        let taken = |TimerSlot { entry, .. }: &TimerSlot<'_>| {
+    fn claim(&self, tick_thread: TickThread) -> Option<IndexedEntry<'_>> {
+        let taken = |IndexedEntry { entry, .. }: &IndexedEntry<'_>| {
             entry.key.load(Ordering::Relaxed) == 0
                 && entry
                     .key
@@ -546,7 +559,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         Some(place)
     }
 
-    fn withdraw_if_gone(&self, timers: &impl Timers, place: TimerSlot<'_>) {
+    fn withdraw_if_gone(&self, timers: &impl Timers, place: IndexedEntry<'_>) {
         let entry = place.entry;
         // The timer first: it changes if another thread gets the entry.
         let timer = entry.timer.load(Ordering::Acquire);
@@ -557,7 +570,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
     }
 
     /// Deletes this timer and frees the entry, unless another thread has taken the timer.
-    fn withdraw(&self, timers: &impl Timers, place: TimerSlot<'_>, timer: i32) {
+    fn withdraw(&self, timers: &impl Timers, place: IndexedEntry<'_>, timer: i32) {
         if timer != 0
             && place.entry.timer.compare_exchange(timer, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
@@ -566,7 +579,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
         }
     }
 
-    fn free(&self, TimerSlot { index, entry }: TimerSlot<'_>) {
+    fn free(&self, IndexedEntry { index, entry }: IndexedEntry<'_>) {
         self.note_unaccounted(entry, 0);
         self.mark(index, false);
         self.used.fetch_sub(1, Ordering::Relaxed);

@@ -52,7 +52,7 @@ struct Buffers {
     /// As the user gave it, with an added number if any.
     given: PathBuffer,
     /// Absolute, symbolic links not followed.
-    asked: PathBuffer,
+    requested: PathBuffer,
     /// Absolute, without symbolic links.
     target: PathBuffer,
     temporary: PathBuffer,
@@ -79,7 +79,7 @@ pub(crate) struct OpenOptions<'a> {
     /// Test now what would fail at the end.
     pub(crate) tries: bool,
     /// An open directory, used if the path is in it.
-    pub(crate) near: Option<&'a OutputDirectory>,
+    pub(crate) open_directory: Option<&'a OutputDirectory>,
 }
 
 pub(crate) struct Output {
@@ -105,14 +105,15 @@ impl Output {
             return Err(fails("find a file name")(errno::ENOENT));
         }
         buffers.given.replace(path).map_err(fails("take the path"))?;
-        absolute(path, &mut buffers.asked)?;
+        absolute(path, &mut buffers.requested)?;
         if matches!(last_name(path), b"" | b"." | b"..") {
             return Err(fails("write a file")(errno::EISDIR));
         }
-        let target = match opening.near.map(|near| beside(&mut buffers, near)).transpose()?.flatten() {
-            Some(target) => target,
-            None => locate(&mut buffers)?,
-        };
+        let target =
+            match opening.open_directory.map(|open| beside(&mut buffers, open)).transpose()?.flatten() {
+                Some(target) => target,
+                None => locate(&mut buffers)?,
+            };
         let mut output = Self { buffers, target };
         if opening.naming == Naming::Numbered {
             output.take_free_name()?;
@@ -182,7 +183,7 @@ impl Output {
     }
 
     fn try_out(&mut self) -> Result<(), Failure> {
-        let Buffers { asked, target, temporary, .. } = &mut *self.buffers;
+        let Buffers { requested, target, temporary, .. } = &mut *self.buffers;
         match &mut self.target {
             OutputTarget::Named(place, name) => {
                 let left = OutputFile::new(place, target, *name, temporary)?.try_out()?;
@@ -190,7 +191,7 @@ impl Output {
                 Ok(())
             }
             OutputTarget::Descriptor(_) => {
-                Entry::at(asked.as_c_str()).ensure_writable().map_err(fails("write to it"))
+                Entry::at(requested.as_c_str()).ensure_writable().map_err(fails("write to it"))
             }
         }
     }
@@ -200,13 +201,13 @@ impl Output {
     /// # Errors
     /// Why it could not be written. An existing file is unchanged, or empty if written in place.
     pub(crate) fn write(&mut self, mut contents: Contents<'_>) -> Result<Written, Failure> {
-        let Buffers { asked, target, temporary, buffer, lines, words, .. } = &mut *self.buffers;
+        let Buffers { requested, target, temporary, buffer, lines, words, .. } = &mut *self.buffers;
         let mut buffers = WriteBuffers { buffer, lines, words };
         let fill = |file: &file::File| body::write(file, &mut buffers, &mut contents);
         match &self.target {
             OutputTarget::Named(place, name) => OutputFile::new(place, target, *name, temporary)?.write(fill),
             OutputTarget::Descriptor(identity) => {
-                output_file::write_special(Entry::at(asked.as_c_str()), *identity, true, fill)
+                output_file::write_special(Entry::at(requested.as_c_str()), *identity, true, fill)
             }
         }
     }
@@ -225,9 +226,9 @@ pub(crate) fn absolute(path: &[u8], place: &mut PathBuffer) -> Result<(), Failur
     place.push(path).map_err(fails("take the path"))
 }
 
-/// Whether this process has written the file at `path`, in the directory `near` if given.
-pub(crate) fn has_own_work(path: &PathBuffer, near: Option<&OutputDirectory>) -> bool {
-    let status = match near.and_then(|near| near.handle().ok()) {
+/// Whether this process has written the file at `path`, in the directory `open_directory` if given.
+pub(crate) fn has_own_work(path: &PathBuffer, open_directory: Option<&OutputDirectory>) -> bool {
+    let status = match open_directory.and_then(|open_directory| open_directory.handle().ok()) {
         Some(handle) => handle.entry(path, split(path.as_bytes()).1).status(),
         None => Entry::at(path.as_c_str()).status(),
     };
@@ -244,16 +245,16 @@ pub(crate) fn is_special(path: &[u8]) -> bool {
     })
 }
 
-fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<OutputTarget>, Failure> {
-    let Buffers { asked, target, .. } = buffers;
-    if split(asked.as_bytes()).0 != near.asked() {
+fn beside(buffers: &mut Buffers, open_directory: &OutputDirectory) -> Result<Option<OutputTarget>, Failure> {
+    let Buffers { requested, target, .. } = buffers;
+    if split(requested.as_bytes()).0 != open_directory.requested() {
         return Ok(None);
     }
-    let place = near.duplicate()?;
+    let place = open_directory.duplicate()?;
     target
         .replace(place.resolved())
         .and_then(|()| target.push(b"/"))
-        .and_then(|()| target.push(last_name(asked.as_bytes())))
+        .and_then(|()| target.push(last_name(requested.as_bytes())))
         .map_err(fails("take the path"))?;
     let name = place.resolved().len() + 1;
     let is_link = place.handle().is_ok_and(|handle| {
@@ -265,9 +266,9 @@ fn beside(buffers: &mut Buffers, near: &OutputDirectory) -> Result<Option<Output
 
 /// Follows symbolic links, and opens the directory.
 fn locate(buffers: &mut Buffers) -> Result<OutputTarget, Failure> {
-    let Buffers { asked, target, links, .. } = buffers;
-    let behind = Entry::at(asked.as_c_str()).status_following_links().ok();
-    target.replace(asked.as_bytes()).map_err(fails("take the path"))?;
+    let Buffers { requested, target, links, .. } = buffers;
+    let behind = Entry::at(requested.as_c_str()).status_following_links().ok();
+    target.replace(requested.as_bytes()).map_err(fails("take the path"))?;
     let followed = links::resolve(target, links);
     if let Err(ResolveError::ForeignLink) = followed {
         return Err(to_failure(ResolveError::ForeignLink));
@@ -293,8 +294,8 @@ fn locate(buffers: &mut Buffers) -> Result<OutputTarget, Failure> {
     }
     let (directory, name) = split(target.as_bytes());
     let is_link =
-        Entry::at(asked.as_c_str()).status().is_ok_and(|status| status.kind == FileKind::SymbolicLink);
-    let known_as = if is_link { directory } else { split(asked.as_bytes()).0 };
+        Entry::at(requested.as_c_str()).status().is_ok_and(|status| status.kind == FileKind::SymbolicLink);
+    let known_as = if is_link { directory } else { split(requested.as_bytes()).0 };
     Ok(OutputTarget::Named(OutputDirectory::open(known_as, directory)?, name))
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct OutputDirectory {
 #[repr(C)]
 struct Paths {
     /// As requested.
-    asked: PathBuffer,
+    requested: PathBuffer,
     /// Without symbolic links.
     resolved: PathBuffer,
 }
@@ -77,20 +77,20 @@ impl OutputDirectory {
     pub(crate) fn of(path: &[u8]) -> Result<Self, Failure> {
         let mut buffers = Buffers::new()?;
         super::absolute(path, &mut buffers.target)?;
-        let (asked, _) = split(buffers.target.as_bytes());
-        let length = asked.len();
+        let (requested, _) = split(buffers.target.as_bytes());
+        let length = requested.len();
         buffers.target.truncate(length);
-        let Buffers { target, asked, links, .. } = &mut *buffers;
-        asked.replace(target.as_bytes()).map_err(fails("take the path"))?;
+        let Buffers { target, requested, links, .. } = &mut *buffers;
+        requested.replace(target.as_bytes()).map_err(fails("take the path"))?;
         links::resolve(target, links).map_err(super::to_failure)?;
-        Self::open(asked.as_bytes(), target.as_bytes())
+        Self::open(requested.as_bytes(), target.as_bytes())
     }
 
-    /// Opens the directory `resolved`, which was requested as `asked`.
+    /// Opens the directory `resolved`; `requested` is its path before resolution.
     ///
     /// # Errors
     /// The failed system call. A lack of descriptors is not an error.
-    pub(super) fn open(asked: &[u8], resolved: &[u8]) -> Result<Self, Failure> {
+    pub(super) fn open(requested: &[u8], resolved: &[u8]) -> Result<Self, Failure> {
         let mut place = Self {
             paths: MappedBox::zeroed()
                 .map_err(|errno| Failure::System { action: "map memory for the output", errno })?,
@@ -99,14 +99,14 @@ impl OutputDirectory {
             user: process::effective_user(),
             permissions: 0o666,
         };
-        place.paths.asked.replace(asked).map_err(fails("take the path"))?;
+        place.paths.requested.replace(requested).map_err(fails("take the path"))?;
         place.paths.resolved.replace(resolved).map_err(fails("take the path"))?;
         match Directory::open(place.path()) {
             Ok(directory) => {
                 // Symbolic links of /proc may lead to another directory than they name.
-                let asked = if asked.is_empty() { c"/" } else { place.paths.asked.as_c_str() };
+                let requested = if requested.is_empty() { c"/" } else { place.paths.requested.as_c_str() };
                 let status =
-                    Entry::at(asked).status_following_links().map_err(fails("find the directory"))?;
+                    Entry::at(requested).status_following_links().map_err(fails("find the directory"))?;
                 if status.identity != directory.identity() {
                     return Err(fails("find the directory")(errno::ENOENT));
                 }
@@ -125,7 +125,7 @@ impl OutputDirectory {
     pub(super) fn duplicate(&self) -> Result<Self, Failure> {
         let mut paths = MappedBox::<Paths>::zeroed()
             .map_err(|errno| Failure::System { action: "map memory for the output", errno })?;
-        paths.asked.replace(self.asked()).map_err(fails("take the path"))?;
+        paths.requested.replace(self.requested()).map_err(fails("take the path"))?;
         paths.resolved.replace(self.resolved()).map_err(fails("take the path"))?;
         let kept = self.kept.as_ref().and_then(Directory::duplicate_high);
         Ok(Self { paths, kept, root: self.root, user: self.user, permissions: self.permissions })
@@ -138,8 +138,8 @@ impl OutputDirectory {
         Some(SpillDirectory { directory, path })
     }
 
-    pub(super) fn asked(&self) -> &[u8] {
-        self.paths.asked.as_bytes()
+    pub(super) fn requested(&self) -> &[u8] {
+        self.paths.requested.as_bytes()
     }
 
     pub(super) fn resolved(&self) -> &[u8] {

@@ -43,8 +43,8 @@ impl Session {
         let mut output = match options.destination {
             Destination::File(path) => {
                 let tries = options.ancestors.is_empty() && !options.keeps_spool;
-                let (naming, near) = (options.naming, options.near);
-                Some(Output::open(path, OpenOptions { naming, near, tries })?)
+                let (naming, open_directory) = (options.naming, options.open_directory);
+                Some(Output::open(path, OpenOptions { naming, open_directory, tries })?)
             }
             Destination::Memory => None,
         };
@@ -92,11 +92,11 @@ impl Session {
         // not find the directory by its path; its file is in the directory that its parent holds
         // open, so it continues.
         if let SpoolUse::Unavailable { action, errno } = spool_use {
-            let is_recorders = options.keeps_spool && options.spool != SpoolLocation::Default;
-            let sees_all =
-                options.ancestors.is_empty() || options.near.is_some_and(OutputDirectory::has_same_root);
+            let is_for_recorder = options.keeps_spool && options.spool != SpoolLocation::Default;
+            let sees_all = options.ancestors.is_empty()
+                || options.open_directory.is_some_and(OutputDirectory::has_same_root);
             let is_missing = sees_all && (action, errno) == NO_DIRECTORY;
-            if is_recorders && (is_missing || (action, errno) == NO_RECORDER) {
+            if is_for_recorder && (is_missing || (action, errno) == NO_RECORDER) {
                 return Err(Failure::System { action, errno });
             }
         }
@@ -205,7 +205,7 @@ impl Session {
             filter: recording.filter,
             excluded: recording.excluded(),
             naming: Naming::Numbered,
-            near: self.output.as_ref().and_then(Output::place),
+            open_directory: self.output.as_ref().and_then(Output::place),
             child_path: base,
             ancestors: self.ancestors.of_child(recording.process),
             spool: match (&self.spool, &self.recorders_directory) {

@@ -50,7 +50,7 @@ impl Rig {
             target: b"/t/prof",
             program: b"/p",
             target_stamp: FileStamp { device: 1, inode: 2, changed: 3 },
-            says_end: true,
+            stores_figures: true,
         };
         let memory = SpoolMemory::spooled(mapping, ARENA_BYTES, &facts).unwrap();
         Self { path: scratch.path().join("spool"), scratch, memory }

@@ -13,7 +13,6 @@ impl DescriptorSet {
         Self([const { AtomicU64::new(0) }; Self::LIMIT / 64])
     }
 
-    /// False if the number is too large.
     pub(super) fn add(&self, descriptor: i32) -> bool {
         let Some((word, bit)) = self.place(descriptor) else { return false };
         word.fetch_or(bit, Ordering::Relaxed);

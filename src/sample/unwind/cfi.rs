@@ -220,8 +220,8 @@ mod tests {
 
     fn resolve_here(pc: usize, registers: &mut Registers) -> Resolved {
         objects::prepare();
-        let keeper = objects::pin(pc, Trust::Live).unwrap();
-        let object = keeper.find(pc).unwrap();
+        let guard = objects::pin(pc, Trust::Live).unwrap();
+        let object = guard.find(pc).unwrap();
         resolve(&object, pc, registers, &mut StackReader::new(0, 0))
     }
 
@@ -241,8 +241,8 @@ mod tests {
     fn finds_no_object_for_anonymous_memory() {
         let mapping = OwnedMapping::writable(PAGE).unwrap();
         objects::prepare();
-        let keeper = objects::pin(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
-        assert!(keeper.find(mapping.start().as_ptr() as usize).is_none());
+        let guard = objects::pin(mapping.start().as_ptr() as usize, Trust::Live).unwrap();
+        assert!(guard.find(mapping.start().as_ptr() as usize).is_none());
     }
 
     #[test]

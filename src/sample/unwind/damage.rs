@@ -84,16 +84,16 @@ impl Own {
     fn new() -> Self {
         objects::prepare();
         let here = objects::prepare as *const () as usize;
-        let keeper = objects::pin(here, Trust::Live).unwrap();
-        let kept = keeper.find(here).unwrap();
-        let frames = Description::find(&kept, None, here).unwrap().sections.frames;
+        let guard = objects::pin(here, Trust::Live).unwrap();
+        let dso = guard.find(here).unwrap();
+        let frames = Description::find(&dso, None, here).unwrap().sections.frames;
         let frames = gimli::Section::reader(&frames).slice();
-        let (frames_address, header_address) = (frames.as_ptr() as usize, kept.object.eh_frame_hdr);
+        let (frames_address, header_address) = (frames.as_ptr() as usize, dso.object.eh_frame_hdr);
         // The linker puts the table first, in the same segment.
-        let header = mapped_from(&kept, None, header_address).unwrap();
+        let header = mapped_from(&dso, None, header_address).unwrap();
         let header = header.slice()[..frames_address - header_address].to_vec();
         let pcs = (here..here + (1 << 20)).step_by(149);
-        let entry = |pc| Some((pc, Description::find(&kept, None, pc)?.entry.offset()));
+        let entry = |pc| Some((pc, Description::find(&dso, None, pc)?.entry.offset()));
         let places = pcs.filter_map(entry).collect();
         Self { header, header_address, frames: frames.to_vec(), frames_address, places }
     }

@@ -195,13 +195,13 @@ impl Drop for Reading {
 
 impl Reading {
     /// Signal-safe.
-    pub(super) fn find(&self, kept: &PinnedDso<'_>) -> Option<&ObjectFrames> {
+    pub(super) fn find(&self, dso: &PinnedDso<'_>) -> Option<&ObjectFrames> {
         // SAFETY: not null, never changed, and not freed while READERS counts us.
         let objects = unsafe { &*self.objects };
-        let start = kept.object.start;
+        let start = dso.object.start;
         let place = objects.binary_search_by_key(&start, |object| object.range.start).ok()?;
         let found = objects.get(place)?;
-        let lead = kept.lead(found.lead.len())?;
+        let lead = dso.lead(found.lead.len())?;
         let is_known = !found.sections.is_empty() || !found.segments.is_empty();
         (found.is_of(start, lead) && is_known).then_some(found)
     }
@@ -256,13 +256,13 @@ mod tests {
     fn with_this_program(f: impl FnOnce(&PinnedDso<'_>, Range<usize>, SectionCopy)) {
         let here = objects::prepare as *const () as usize;
         objects::prepare();
-        let keeper = objects::pin(here, Trust::Live).unwrap();
-        let kept = keeper.find(here).unwrap();
-        let sections = Description::find(&kept, None, here).unwrap().sections;
+        let guard = objects::pin(here, Trust::Live).unwrap();
+        let dso = guard.find(here).unwrap();
+        let sections = Description::find(&dso, None, here).unwrap().sections;
         let bytes = gimli::Section::reader(&sections.frames).slice();
         let address = bytes.as_ptr() as usize;
         let section = SectionCopy { kind: SectionKind::EhFrame, bytes: bytes.into(), address, bias: 0 };
-        f(&kept, kept.object.start..kept.object.end, section);
+        f(&dso, dso.object.start..dso.object.end, section);
     }
 
     fn code() -> Range<usize> {
@@ -272,12 +272,12 @@ mod tests {
 
     #[test]
     fn finds_the_same_entries_as_the_table() {
-        with_this_program(|kept, range, section| {
+        with_this_program(|dso, range, section| {
             let frames = ObjectFrames::new(range, Box::default(), vec![section]);
             let mut described = 0;
             for pc in code().step_by(61) {
                 let by_table =
-                    Description::find(kept, None, pc).filter(|found| found.entry.contains(found.pc));
+                    Description::find(dso, None, pc).filter(|found| found.entry.contains(found.pc));
                 let by_index = frames.describe(pc);
                 let offset = |found: Option<&Description<'_>>| found.map(|found| found.entry.offset());
                 assert_eq!(offset(by_index.as_ref()), offset(by_table.as_ref()), "{pc:#x}");
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn frees_a_list_that_has_no_readers() {
-        with_this_program(|kept, range, section| {
+        with_this_program(|dso, range, section| {
             let (start, pc) = (range.start, code().start);
-            let lead = kept.lead(LEAD).unwrap();
+            let lead = dso.lead(LEAD).unwrap();
             let frames = Arc::new(ObjectFrames::new(range, lead.into(), vec![section]));
             let elsewhere = Arc::new(ObjectFrames::new(0..4096, Box::default(), Vec::new()));
             let (found, over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -328,7 +328,7 @@ mod tests {
                         }
                         seen = now;
                         let Some(reading) = reading() else { continue };
-                        let Some(frames) = reading.find(kept) else { continue };
+                        let Some(frames) = reading.find(dso) else { continue };
                         assert!(frames.is_of(start, lead) && frames.describe(pc).is_some());
                         found.fetch_add(1, Ordering::Relaxed);
                     }
@@ -352,7 +352,7 @@ mod tests {
                 over.store(true, Ordering::Relaxed);
             });
             publish(Vec::new());
-            assert!(reading().unwrap().find(kept).is_none());
+            assert!(reading().unwrap().find(dso).is_none());
             assert_eq!((Arc::strong_count(&frames), Arc::strong_count(&elsewhere)), (1, 1));
         });
     }

@@ -67,8 +67,8 @@ fn return_address_location(pc: usize, stack: &mut StackReader) -> Option<ReturnA
 /// after a wrong guess its page could be unmapped at any time.
 fn may_be_returned_to(pc: usize, stack: &mut StackReader) -> bool {
     let call = pc.wrapping_sub(code::CALL_BYTES);
-    let Some(keeper) = objects::pin(call, Trust::Guessed) else { return true };
-    let Some(_object) = keeper.find(call) else { return true };
+    let Some(guard) = objects::pin(call, Trust::Guessed) else { return true };
+    let Some(_object) = guard.find(call) else { return true };
     stack.read_bytes(call).is_some_and(|bytes| code::is_after_call(&bytes))
 }
 

@@ -1,7 +1,8 @@
 //! Unwinding by machine code, if call frame information is wrong or missing. glibc's `__mpn_mul_1`
-//! and related functions (floating-point input and output) push registers that theirs omits. lld's
-//! linkage tables and the system call in `clone3` have none. The bytes at a function's entry, or of
-//! the call to it, prove what is on the stack. Reads cannot fault: code may be execute-only.
+//! and related functions (floating-point input and output) push registers that their call frame
+//! information omits. lld's linkage tables and the system call in `clone3` have none. The bytes at
+//! a function's entry, or of the call to it, prove what is on the stack. Reads cannot fault: code
+//! may be execute-only.
 
 use super::{
     Trust,
@@ -106,8 +107,8 @@ fn step_from_resolver(registers: &mut Registers, stack: &mut StackReader) -> boo
 
 fn call_before<const N: usize>(return_address: usize, stack: &mut StackReader) -> Option<[u8; N]> {
     let start = return_address.checked_sub(N)?;
-    let keeper = objects::pin(start, Trust::Guessed)?;
-    let _object = keeper.find(start)?;
+    let guard = objects::pin(start, Trust::Guessed)?;
+    let _object = guard.find(start)?;
     stack.read_bytes(start)
 }
 

@@ -339,8 +339,8 @@ fn look_up(
     stack: &mut StackReader,
     frame: &FrameLocation,
 ) -> Step {
-    let Some(keeper) = objects::pin(frame.lookup, frame.trust) else { return Step::End(WalkEnd::Unloading) };
-    let Some(object) = keeper.find(frame.lookup) else {
+    let Some(guard) = objects::pin(frame.lookup, frame.trust) else { return Step::End(WalkEnd::Unloading) };
+    let Some(object) = guard.find(frame.lookup) else {
         // Not cached: a DSO may be loaded there later.
         let is_trampoline = HAS_LINK_REGISTER && frame.trust == Trust::Live && is_signal_return(stack, frame);
         let rule = if is_trampoline { Rule::SIGNAL_RETURN } else { Rule::UNKNOWN };
@@ -384,7 +384,7 @@ fn look_up(
     };
     // The byte before a trampoline may belong to another function.
     let is_of_another = !HAS_LINK_REGISTER && rule == Rule::SIGNAL_RETURN && frame.lookup != frame.pc;
-    if keeper.may_be_remembered() && !is_of_another {
+    if guard.may_be_remembered() && !is_of_another {
         engine.rules().insert(frame.lookup, rule);
     }
     step

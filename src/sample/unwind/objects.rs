@@ -74,7 +74,7 @@ pub(crate) fn prepare() {
 pub(crate) struct PinnedDso<'k> {
     pub(crate) object: LoadedObject,
     pub(crate) stays: bool,
-    keeper: PhantomData<&'k PinGuard>,
+    guard: PhantomData<&'k PinGuard>,
 }
 
 pub(crate) enum PinGuard {
@@ -122,14 +122,14 @@ impl PinGuard {
             Self::Gate { .. } | Self::Running => false,
             Self::Outside => return None,
         };
-        Some(PinnedDso { object: find(pc)?, stays, keeper: PhantomData })
+        Some(PinnedDso { object: find(pc)?, stays, guard: PhantomData })
     }
 }
 
 impl PinnedDso<'_> {
     #[cfg(all(test, target_pointer_width = "64"))]
     pub(crate) fn of(object: LoadedObject) -> Self {
-        Self { object, stays: true, keeper: PhantomData }
+        Self { object, stays: true, guard: PhantomData }
     }
 
     /// Whether `address` is readable. If the DSO is not permanent, a system call checks: the loader

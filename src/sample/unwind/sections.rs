@@ -50,18 +50,18 @@ pub(super) struct Description<'b> {
 
 impl<'b> Description<'b> {
     /// Finds the entry by the DSO's own table, or by our index.
-    pub(super) fn find(kept: &'b PinnedDso<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
-        let known = index.and_then(|index| index.find(kept));
-        Self::by_mapped_table(kept, known, pc).or_else(|| known?.describe(pc))
+    pub(super) fn find(dso: &'b PinnedDso<'_>, index: Option<&'b Reading>, pc: usize) -> Option<Self> {
+        let known = index.and_then(|index| index.find(dso));
+        Self::by_mapped_table(dso, known, pc).or_else(|| known?.describe(pc))
     }
 
-    fn by_mapped_table(kept: &'b PinnedDso<'_>, known: Option<&ObjectFrames>, pc: usize) -> Option<Self> {
-        let object = &kept.object;
-        if object.eh_frame_hdr == 0 || !kept.is_there(object.start) || !kept.is_there(object.eh_frame_hdr) {
+    fn by_mapped_table(dso: &'b PinnedDso<'_>, known: Option<&ObjectFrames>, pc: usize) -> Option<Self> {
+        let object = &dso.object;
+        if object.eh_frame_hdr == 0 || !dso.is_there(object.start) || !dso.is_there(object.eh_frame_hdr) {
             return None;
         }
-        let frames_at = |start| if kept.is_there(start) { mapped_from(kept, known, start) } else { None };
-        Self::by_table(mapped_from(kept, known, object.eh_frame_hdr)?, object.eh_frame_hdr, frames_at, pc)
+        let frames_at = |start| if dso.is_there(start) { mapped_from(dso, known, start) } else { None };
+        Self::by_table(mapped_from(dso, known, object.eh_frame_hdr)?, object.eh_frame_hdr, frames_at, pc)
     }
 
     /// `header`: the table, and more. `frames_at`: returns the bytes from an address on.
@@ -166,12 +166,12 @@ pub(super) fn entry_size(section: &[u8], offset: usize) -> Option<usize> {
 /// Returns the bytes from `address` to the end of its segment's file part. None if no readable
 /// segment contains it, or if neither program headers nor `known` list the segments.
 pub(super) fn mapped_from<'b>(
-    kept: &'b PinnedDso<'_>,
+    dso: &'b PinnedDso<'_>,
     known: Option<&ObjectFrames>,
     address: usize,
 ) -> Option<Bytes<'b>> {
     // SAFETY: the DSO is pinned, and so are its headers.
-    let end = match unsafe { program_headers(kept.object.start) } {
+    let end = match unsafe { program_headers(dso.object.start) } {
         Some(headers) => {
             // SAFETY: as above.
             let mut segments = unsafe { headers.segments() };
@@ -227,8 +227,8 @@ mod tests {
         // Two pages, a gap, a segment that is not readable, and a readable one.
         write_headers(&object, &[(READ, 0, 2), (1, 4, 2), (READ, 6, 1)]);
         // SAFETY: the headers are written and live as long as the mapping.
-        let kept = PinnedDso::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
-        let lent = |address: usize| mapped_from(&kept, None, address).map(|bytes| bytes.len());
+        let dso = PinnedDso::of(unsafe { LoadedObject::from_headers(start, start + 8 * PAGE) });
+        let lent = |address: usize| mapped_from(&dso, None, address).map(|bytes| bytes.len());
         assert_eq!(lent(start), Some(2 * PAGE));
         assert_eq!(lent(start + 2 * PAGE - 1), Some(1));
         assert_eq!(lent(start + 6 * PAGE + 8), Some(PAGE - 8));
@@ -243,7 +243,7 @@ mod tests {
         unsafe { object.start().as_ptr().write(0) };
         let segments = vec![start..start + 2 * PAGE, start + 6 * PAGE..start + 7 * PAGE];
         let known = ObjectFrames::with_table(start..start + 8 * PAGE, Box::default(), segments);
-        let mapped = |address: usize| mapped_from(&kept, Some(&known), address).map(|bytes| bytes.len());
+        let mapped = |address: usize| mapped_from(&dso, Some(&known), address).map(|bytes| bytes.len());
         assert_eq!((mapped(start + PAGE), mapped(start + 6 * PAGE + 8)), (Some(PAGE), Some(PAGE - 8)));
         assert_eq!((mapped(start + 2 * PAGE), mapped(start + 7 * PAGE), lent(start)), (None, None, None));
     }

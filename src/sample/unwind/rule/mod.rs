@@ -71,7 +71,6 @@ impl Rule {
     pub(crate) const UNKNOWN: Self = Self(5);
     pub(crate) const SIGNAL_RETURN: Self = Self(6);
 
-    /// None for the zero word.
     pub(crate) fn from_bits(bits: u64) -> Option<Self> {
         (bits != 0).then_some(Self(bits))
     }

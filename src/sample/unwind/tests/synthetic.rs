@@ -91,7 +91,6 @@ impl<'s> Program<'s> {
         stack.expect("an address on a stack").write(address, word);
     }
 
-    /// Mostly a few words, sometimes several pages.
     fn size_of_locals(&mut self) -> usize {
         let words = match self.random.below(16) {
             0 => self.random.below(24 << 10),
@@ -161,7 +160,6 @@ impl<'s> Program<'s> {
         self.enter(sp, Way::Rule { bits: rule.bits(), base, frame_address }, return_address, saved);
     }
 
-    /// Leaves the stack at `sp`; returns the new stack pointer.
     fn switch_stacks(&mut self, sp: usize) -> usize {
         self.used[self.on] = sp;
         self.on = self.random.below(self.stacks.len());
@@ -189,7 +187,6 @@ impl<'s> Program<'s> {
         self.functions.push(function);
     }
 
-    /// Enters the outermost function, of a random kind.
     fn begin(&mut self) {
         let sp = self.sp();
         let end = self.stacks[self.on].range().end;
