@@ -71,7 +71,7 @@ figures() {
         # What has no sample is not made a profile of.
         find "$directory" -type f -delete
     done
-    lost=$(sed -n 's/.* no_slot=\([0-9]*\) table_full=\([0-9]*\) no_pc=\([0-9]*\) moved_lost=\([0-9]*\) stuck_handlers=\([0-9]*\) .*/\1 \2 \3 \4 \5/p' \
+    lost=$(sed -n 's/.* no_slot=\([0-9]*\) table_full=\([0-9]*\) no_pc=\([0-9]*\) spill_lost=\([0-9]*\) stuck_handlers=\([0-9]*\) .*/\1 \2 \3 \4 \5/p' \
         "$profiles/statistics" 2>/dev/null | awk '{ lost += $1 + $2 + $3 + $4 + $5 } END { print lost + 0 }')
     rm -f "$profiles/statistics"
     # What a process was killed over is no profile yet.

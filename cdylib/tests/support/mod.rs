@@ -2,7 +2,8 @@
 //! reads their profiles.
 //!
 //! `SIGPROF_TEST_LIBRARY=/path/to/libprofiler.so.0 cargo test -p sigprof-cdylib` runs the same
-//! tests with another library with the same interface, such as gperftools'.
+//! tests with another library with the same interface, such as gperftools'. `SIGPROF_TEST_SECONDS`
+//! is the time after which a program hangs.
 //!
 //! `SIGPROF_TEST_EMULATOR="qemu-aarch64 -L /usr/aarch64-linux-gnu"` runs the programs under test by
 //! an emulator. The library and the `gcc` in PATH must be for its machine. Only tests that compile

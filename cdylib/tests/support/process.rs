@@ -16,9 +16,16 @@ use nix::unistd::Pid;
 use super::library::shared_library;
 use super::skip::{Lack, skip};
 
-/// A program that exceeds this hangs: each takes at most 1/50 of it, or 1/5 with twenty programs at
-/// a time.
-const LIMIT: Duration = Duration::from_secs(600);
+/// Seconds after which a program hangs.
+const SECONDS: &str = "SIGPROF_TEST_SECONDS";
+/// Each program takes at most 1/50 of it, or 1/5 with twenty programs at a time.
+const DEFAULT_SECONDS: u64 = 600;
+
+/// The time after which a program hangs.
+pub(super) fn time_limit() -> Duration {
+    let seconds = std::env::var(SECONDS).map_or(Ok(DEFAULT_SECONDS), |seconds| seconds.parse());
+    Duration::from_secs(seconds.unwrap_or_else(|_| panic!("{SECONDS} is not a number")))
+}
 
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -173,8 +180,9 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     let child_id = child.id();
     let group = Pid::from_raw(child_id.try_into().expect("a process id"));
     let (ended, end) = mpsc::channel::<()>();
+    let limit = time_limit();
     let watchdog = std::thread::spawn(move || {
-        let hangs = end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
+        let hangs = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
         // If the group has exited since, there is nothing to report.
         hangs && killpg(group, Signal::SIGKILL).is_ok()
     });
@@ -192,7 +200,7 @@ pub(crate) fn wait(mut child: Child) -> Finished {
     let hung = watchdog.join().expect("the watchdog does not panic");
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     discard_spools(child_id, &stderr);
-    assert!(!hung, "the program was still running after {LIMIT:?}; its standard error:\n{stderr}");
+    assert!(!hung, "the program was still running after {limit:?}; its standard error:\n{stderr}");
     Finished { status, stdout, stderr, used }
 }
 

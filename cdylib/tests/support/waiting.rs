@@ -3,15 +3,17 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Waits until `done` returns a value; panics after nine minutes.
+use super::process::time_limit;
+
+/// Waits until `done` returns a value; panics shortly before the program would hang.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
+    let (start, limit) = (Instant::now(), time_limit() * 9 / 10);
     loop {
         if let Some(value) = done() {
             return value;
         }
-        assert!(start.elapsed() < Duration::from_secs(540), "{what} does not come");
+        assert!(start.elapsed() < limit, "{what} does not come");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
