@@ -124,7 +124,7 @@ fn sigwaitinfo_distinguishes_the_timer_from_ticks() {
     assert_eq!(
         finished.complaints(),
         [line],
-        "ticks that come to nothing go on, and get into the way of the application's timer"
+        "ticks that no thread takes continue, and delay the application's timer"
     );
 }
 
