@@ -4,7 +4,8 @@
 //! `/dev/shm/sigprof-UID`, or in the directory of `CPUPROFILE_SPOOL` or
 //! [`Builder::spool_directory`], which belongs to the user. At its end the session writes its
 //! profile and removes the spool. If the process is killed, this module writes the profile from the
-//! spool. Only ticks that were being recorded at that moment are missing.
+//! spool. Only ticks that were being recorded at that moment are missing, and stacks that were
+//! first sampled when the spool was full.
 //! ```no_run
 //! for spool in sigprof::recover::spools(&sigprof::recover::default_directory())?.spools {
 //!     if spool.owner() == sigprof::recover::Owner::Gone {

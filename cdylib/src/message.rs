@@ -314,7 +314,7 @@ pub(crate) fn diagnostic(path: &[u8], notice: Diagnostic<'_>) {
             let _ = write!(line, ": {failure}");
             send(line);
         }
-        Diagnostic::FirstThreadAlone => {
+        Diagnostic::MainThreadAlone => {
             let mut line = Line::new();
             let _ = line.write_str("sigprof: only the first thread is sampled in the profile at ");
             line.path(path);

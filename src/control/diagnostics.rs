@@ -35,7 +35,7 @@ pub enum Diagnostic<'n> {
         failure: Failure,
     },
     /// Clock `wall` samples only the main thread, because of a sandbox or the program's handler.
-    FirstThreadAlone,
+    MainThreadAlone,
     /// Number of lost periods.
     Lost(u64),
     /// Sampling has stopped.

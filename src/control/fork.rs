@@ -14,8 +14,8 @@
 //! ours               then  |  fork  then
 //! before ours        last  |  first                  signals blocked; the lock is lent to them
 //! ```
-//! These are registered when the library is loaded, after those of libraries that are initialised
-//! earlier. A hook may call the profiler, and then borrows its thread's lock, or fork.
+//! These are registered when the shared library is loaded, after those of libraries that are
+//! initialised earlier, or at the crate's first start. A hook may call the profiler, and then borrows its thread's lock, or fork.
 //!
 //! # Safety
 //! Keeps the lock's guard in a static between hooks of one thread; resets the lock in the child.

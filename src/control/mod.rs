@@ -7,8 +7,8 @@
 //!
 //! One lock guards all of it, taken with all signals blocked: neither a tick nor the toggle
 //! (`CPUPROFILESIGNAL`) interrupts its owner. A toggle that finds the lock taken leaves a request
-//! to its owner. It runs in a signal handler. Start and stop are therefore signal-safe: system
-//! calls, mapped memory, text in arrays.
+//! to its owner. A toggle runs in a signal handler. So `Session::start` and `stop_locked` are
+//! signal-safe: system calls, mapped memory, text in arrays.
 
 mod diagnostics;
 mod exit_hooks;

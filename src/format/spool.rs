@@ -8,8 +8,8 @@
 //! offset     contents
 //! 0          head: one number at each offset of `field`, then target and program
 //! END        figures of a session that leaves its profile here, written at its end
-//! TEXT       lines of /proc/self/maps at the start: the executable ones, and the lines
-//!            around code that was moved to memory
+//! TEXT       lines of /proc/self/maps at the start, and then at the end if they differ: the
+//!            executable ones, and the lines around code that was moved to memory
 //! OBJECTS    shared objects that were first sampled later, `OBJECT_BYTES` each
 //! THREADS    sampled threads, `THREAD_BYTES` each, in a session by thread
 //! ARENA      consecutive records: count | RECORD_MARK + depth | PCs, in process words

@@ -85,7 +85,7 @@ pub(crate) enum Forward {
     Handler(Disposition),
     /// The application reset its handler to the default action, which kills the process.
     Default,
-    /// The application never set a handler: the signal is a tick.
+    /// The application has no handler, and did not reset one: the signal is a tick.
     Tick,
 }
 

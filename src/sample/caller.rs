@@ -88,7 +88,7 @@ impl ClockReaders {
         }
         let Count(count) = self.0.get((stack >> 16 ^ stack >> 23) % COUNTS)?;
         count.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence in `forbid`.
+        // Pairs with the fence in `forbid_clock_reads`.
         fence(Ordering::SeqCst);
         let answer = (!is_forbidden()).then(ask);
         // Release: pairs with the acquire in `wait_until_done`. A zero count comes after the calls.

@@ -17,7 +17,7 @@ pub(crate) enum Counter {
     Excluded,
     /// Weight of the ticks that the full table refused.
     TableFull,
-    /// Ticks without a user address as PC.
+    /// Weight of the ticks without a user address as PC.
     NoPc,
     /// Walks, by end.
     Complete,

@@ -68,7 +68,7 @@ pub(crate) fn running_signal() -> i32 {
 }
 
 /// True in a forked copy of a process that published sessions, until the copy publishes or
-/// withdraws one; never without a wiped page. Process IDs may be equal in another namespace.
+/// withdraws one; also before the first publication, but never without a wiped page. Process IDs may be equal in another namespace.
 /// Signal-safe: atomic loads.
 pub(crate) fn is_forked_copy() -> bool {
     RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed)

@@ -211,17 +211,17 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
         let rest = remainder::weigh(engine, Ticked::Thread, is_first && weight > 0);
         return Some(weight.saturating_add(rest));
     }
-    // A child that shares the memory may have a process timer, but no per-thread timers. Its clock
-    // is younger than the parent's, so that most of its ticks weigh nothing.
+    // Without per-thread timers the process's ticks represent all time. A child that shares the
+    // memory has none; its clock is younger than the parent's, so most of its ticks weigh nothing.
     if threads.generation() == 0 || !threads.is_this_process(&OwnTimers) {
         return Some(weight::consume());
     }
     let Some(tick_thread) = caller.and_then(|caller| caller.tick_thread(engine)) else { return Some(0) };
     if thread_timers::is_wall() {
-        return weigh_first_thread(engine, tick_thread);
+        return weigh_main_thread(engine, tick_thread);
     }
     let is_covered = threads.ensure_covered(&OwnTimers, tick_thread);
-    // A thread's first tick represents threads that exited before their first tick. If the kernel
+    // Before its first tick, a thread may represent others that exited without one. If the kernel
     // directs all ticks to one thread, that thread represents the others.
     let is_representative =
         !is_covered || !threads.has_ticked(tick_thread) || thread_timers::signals_one_thread(origin);
@@ -236,7 +236,7 @@ fn weigh(engine: &Engine, origin: Origin, caller: Option<Caller>) -> Option<usiz
 }
 
 /// Weighs a process tick in clock `wall`: it represents the main thread if that has no timer.
-fn weigh_first_thread(engine: &Engine, tick_thread: TickThread) -> Option<usize> {
+fn weigh_main_thread(engine: &Engine, tick_thread: TickThread) -> Option<usize> {
     thread_timers::scan_threads(engine);
     if engine.timers().has(tick_thread) { None } else { Some(weight::consume()) }
 }

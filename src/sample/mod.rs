@@ -10,8 +10,8 @@
 //! * call libc or the loader, except as `docs/signal-safety.md` permits, with reasons;
 //! * read the application's memory before the same walk has proved that it is readable.
 //!
-//! Ticks that become no sample are counted in [`counters`], those without a scratch slot in
-//! [`handler`]; each report shows the counts.
+//! Lost and rejected ticks are counted in [`counters`], those without a scratch slot in
+//! [`handler`]; each report shows the counts. The process's ticks on threads with a timer are not.
 //!
 //! ```text
 //! signal -> handler -> scratch slot -> unwind -> table -> slot released

@@ -40,8 +40,9 @@ static RUNNING: AtomicPtr<Recording> = AtomicPtr::new(ptr::null_mut());
 
 /// Levels of the index. The first has 32 KiB, each further one four times the size.
 const INDEX_LEVELS: u32 = 7;
-/// The index takes at most 1 / INDEX_SHARE of a half. When a bucket is full in all levels, a third
-/// of it is used. Records of at least 4 frames (21 for any table size) fill the arena first.
+/// The index takes at most 1 / INDEX_SHARE of a half. About a third of it is used when a bucket is
+/// full in all levels. Records of 4 frames or more (21 in the worst table size) fill the arena
+/// before.
 const INDEX_SHARE: usize = 2;
 /// An arena's size is a multiple of this, in bytes.
 const ARENA_UNIT: usize = 64 << 10;

@@ -1,34 +1,38 @@
-//! The remainder: CPU time that no per-thread tick will represent (clocks `cpu`, `perf`, `auto`),
-//! of threads without a timer, or that exited before a tick.
+//! The remainder: CPU time that no per-thread tick will represent (clocks `cpu`, `perf`, `auto`).
+//! It was used by threads before they had a timer, or by exited threads after their last tick.
 //!
 //! ```text
 //! remainder = the process's CPU clock - charged - unaccounted
 //!
 //! charged:      the clock at the session's start, plus what ticks have represented (weight.rs)
-//! unaccounted:  what the next ticks of threads with a timer will represent: the sum of their CPU
-//!               clocks, each less the end of the last cell that a tick represented (timer_table.rs)
+//! unaccounted:  what threads with a timer have used since the end of the last cell that a tick
+//!               represented, or since their adoption; negative within that cell (timer_table.rs)
 //! ```
 //!
-//! Only a *representative* tick has it in its weight: on a thread like those that used it. That is
-//! one without a timer, or one that has not ticked yet; or any, if the kernel sends the process's
-//! ticks to one thread. A thread that has ticked is sampled by its own timer.
+//! A survey reads the process's clock, then those of threads with a timer. What these use in
+//! between makes the remainder too small until the next survey; no time is counted twice.
 //!
-//! Needless process ticks do harm: if a thread's and a process's tick are
-//! pending, the kernel delivers the thread's, blocks the signal, and wakes another thread for the
-//! other (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, of which
-//! some fail with EINTR. So the process's timer is postponed:
+//! Only a *representative* tick can have the remainder in its weight: on a thread without a timer,
+//! or that has not ticked yet; or any of a POSIX process timer before Linux 6.4, which goes to one
+//! thread. Other threads are sampled by their own timers.
+//!
+//! Needless process ticks do harm: if a thread's and a process's tick are pending, the kernel
+//! delivers the thread's, blocks the signal, and wakes another thread for the other
+//! (`retarget_shared_pending` in kernel/signal.c). That interrupts system calls, of which some fail
+//! with EINTR. So the process's timer is postponed. A survey for a representative tick, if half a
+//! period or more remains, leaves the timer as it is. The others:
 //!
 //! | process's timer | surveys are made by | remainder below a period | from a period on |
 //! | --- | --- | --- | --- |
 //! | postponed | threads' ticks | postponed further | ticks each period from now on |
-//! | ticks each period | process's ticks | postponed | a representative tick has it in its weight |
+//! | ticks each period | process's and threads' first ticks | postponed | unchanged |
 //!
-//! If threads' ticks do not come, the postponed timer ticks.
+//! If threads' ticks do not come, the postponed timer ticks. After nine process ticks in a row that
+//! may not represent the remainder, it is set aside: the limit is then a period more.
 //!
-//! A survey reads the process's clock, then all threads' clocks: CPU time used in between is in the
-//! next remainder, and is not counted twice. An estimate from the last readings is at least the
-//! remainder, unless threads have exited since. If it is below a period and the timer ticks late
-//! enough, a thread's tick makes no survey. This saves five system calls in most ticks.
+//! An estimate from the last readings is at least the remainder, unless threads have exited since.
+//! If it is below a period, and the timer ticks neither soon nor very late, a tick that is not
+//! representative makes no survey: a system call for each thread with a timer, and about five more.
 
 use super::{engine::Engine, thread_timers::OwnTimers, tick_source, weight};
 use crate::{
@@ -38,30 +42,30 @@ use crate::{
 
 struct Remainder {
     is_postponed: AtomicBool,
-    is_surveyed: AtomicBool,
-    /// Monotonic clock.
+    is_surveying: AtomicBool,
+    /// Monotonic clock; also of an estimate.
     last_survey: AtomicU64,
     /// CPU time of the last survey, in nanoseconds.
     taken: AtomicU64,
-    /// The process's CPU clock at the last survey.
+    /// The process's CPU clock at the last survey or estimate.
     last_cpu: AtomicU64,
     /// The process's CPU clock when the postponed timer ticks.
     next_tick: AtomicU64,
     /// Successive process ticks with a remainder on threads that may not represent it.
     unrepresentative_ticks: AtomicU32,
-    /// Nanoseconds of the remainder that no thread could represent: they do not end a postponement.
-    unrepresentable: AtomicU64,
+    /// Nanoseconds of the remainder that no thread could represent.
+    set_aside: AtomicU64,
 }
 
 static REMAINDER: Remainder = Remainder::new();
 
-/// Surveys take 1 / SHARE of the elapsed time; more if a tick may represent the remainder.
+/// Surveys take at most 1 / SHARE of the elapsed time; more if a tick may represent the remainder.
 const SHARE: u64 = 200;
 const REPRESENTATIVE_SHARE: u64 = 20;
 /// Nanoseconds between two surveys.
 const SHORTEST_PAUSE: u64 = 1_000_000;
 const LONGEST_PAUSE: u64 = 1_000_000_000;
-/// Nanoseconds of CPU time. Without threads' ticks, each postponement is twice the last one.
+/// Nanoseconds of CPU time. Without threads' ticks, each postponement is at least twice the last one.
 const LONGEST_POSTPONEMENT: u64 = 10_000_000_000;
 const MAX_UNREPRESENTATIVE_TICKS: u32 = 8;
 
@@ -73,18 +77,18 @@ pub(super) fn begin() {
     REMAINDER.last_cpu.store(clock::process_cpu_nanos(), Ordering::Relaxed);
     on_timer_start();
     REMAINDER.unrepresentative_ticks.store(0, Ordering::Relaxed);
-    REMAINDER.unrepresentable.store(0, Ordering::Relaxed);
+    REMAINDER.set_aside.store(0, Ordering::Relaxed);
     REMAINDER.is_postponed.store(true, Ordering::Relaxed);
 }
 
-/// Called when the process's timer starts, not postponed. Signal-safe: an atomic.
+/// Called when the process's timer starts: its next tick is unknown. Signal-safe: an atomic.
 pub(super) fn on_timer_start() {
     REMAINDER.next_tick.store(0, Ordering::Relaxed);
 }
 
 /// In a forked child, which does not have the thread that may make a survey.
 pub(super) fn reset_after_fork() {
-    REMAINDER.is_surveyed.store(false, Ordering::Relaxed);
+    REMAINDER.is_surveying.store(false, Ordering::Relaxed);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +117,7 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
         let weight = if is_representative { weight::consume_until(survey.represented_until) } else { 0 };
         if weight > 0 {
             REMAINDER.unrepresentative_ticks.store(0, Ordering::Relaxed);
-            REMAINDER.unrepresentable.store(0, Ordering::Relaxed);
+            REMAINDER.set_aside.store(0, Ordering::Relaxed);
         } else if survey.is_below_a_period() {
             survey.postpone();
         } else if !is_of_process {
@@ -123,7 +127,7 @@ pub(super) fn weigh(engine: &Engine, ticked: Ticked, is_representative: bool) ->
         } else if REMAINDER.unrepresentative_ticks.fetch_add(1, Ordering::Relaxed)
             >= MAX_UNREPRESENTATIVE_TICKS
         {
-            REMAINDER.unrepresentable.store(survey.remainder, Ordering::Relaxed);
+            REMAINDER.set_aside.store(survey.remainder, Ordering::Relaxed);
             survey.postpone();
         }
         weight
@@ -143,20 +147,20 @@ struct Survey {
     /// Approximate time to the next survey.
     pause: u64,
     period: u64,
-    unrepresentable: u64,
+    set_aside: u64,
 }
 
 impl Remainder {
     const fn new() -> Self {
         Self {
             is_postponed: AtomicBool::new(false),
-            is_surveyed: AtomicBool::new(false),
+            is_surveying: AtomicBool::new(false),
             last_survey: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             last_cpu: AtomicU64::new(0),
             next_tick: AtomicU64::new(0),
             unrepresentative_ticks: AtomicU32::new(0),
-            unrepresentable: AtomicU64::new(0),
+            set_aside: AtomicU64::new(0),
         }
     }
 
@@ -173,7 +177,7 @@ impl Remainder {
         let taken_before = self.taken.load(Ordering::Relaxed);
         let is_early =
             start < self.last_survey.load(Ordering::Relaxed).saturating_add(pause_after(taken_before, share));
-        if is_early || self.is_surveyed.swap(true, Ordering::Acquire) {
+        if is_early || self.is_surveying.swap(true, Ordering::Acquire) {
             return None;
         }
         let threads = engine.timers();
@@ -192,7 +196,7 @@ impl Remainder {
             Some(result)
         };
         self.last_survey.store(start, Ordering::Relaxed);
-        self.is_surveyed.store(false, Ordering::Release);
+        self.is_surveying.store(false, Ordering::Release);
         result
     }
 
@@ -213,13 +217,13 @@ impl Survey {
     fn new(cpu: u64, unaccounted: i64, since: u64, taken: u64) -> Self {
         let represented_until = cpu.saturating_add_signed(unaccounted.saturating_neg());
         let remainder = weight::unaccounted_nanos(represented_until);
-        let unrepresentable = REMAINDER.unrepresentable.load(Ordering::Relaxed);
+        let set_aside = REMAINDER.set_aside.load(Ordering::Relaxed);
         let (pause, period) = (pause_after(taken, SHARE), weight::period());
-        Self { cpu, represented_until, remainder, since, pause, period, unrepresentable }
+        Self { cpu, represented_until, remainder, since, pause, period, set_aside }
     }
 
     fn is_below_a_period(&self) -> bool {
-        self.remainder < self.unrepresentable.saturating_add(self.period)
+        self.remainder < self.set_aside.saturating_add(self.period)
     }
 
     /// Returns the CPU time within which the next survey is expected: a thread's tick comes after
@@ -248,7 +252,7 @@ mod tests {
 
     fn survey(remainder: u64, since: u64) -> Survey {
         let (cpu, pause) = (1_000_000_000, SHORTEST_PAUSE);
-        Survey { cpu, represented_until: cpu, remainder, since, pause, period: PERIOD, unrepresentable: 0 }
+        Survey { cpu, represented_until: cpu, remainder, since, pause, period: PERIOD, set_aside: 0 }
     }
 
     /// True if a tick makes no survey when the timer ticks after `left` nanoseconds.
@@ -263,8 +267,8 @@ mod tests {
         let left = survey(0, PERIOD).postponement();
         assert!(is_in_order(&survey(PERIOD - 1, PERIOD), left));
         assert!(!is_in_order(&survey(PERIOD, PERIOD), left));
-        let unrepresentable = Survey { unrepresentable: PERIOD, ..survey(PERIOD, PERIOD) };
-        assert!(is_in_order(&unrepresentable, left), "no thread can represent it");
+        let set_aside = Survey { set_aside: PERIOD, ..survey(PERIOD, PERIOD) };
+        assert!(is_in_order(&set_aside, left), "no thread can represent it");
     }
 
     /// Threads' ticks are at most two periods apart, and the next survey may come a pause later.

@@ -1,7 +1,7 @@
 //! Scratch slots: prepared memory for one tick, resident from its first use.
 //!
 //! ```text
-//! slot    | guard page | stack ............ | state | counters | last walk | chain ...... |
+//! slot    | guard page | stack ........ | occupancy | counters | last walk | chain ...... |
 //!                        <- grows this way ^
 //! ```
 //!
@@ -9,7 +9,7 @@
 //! so that threads seldom contend. If all are taken, the sample is lost. A claimed slot keeps the
 //! session alive (`recording.rs`).
 //!
-//! | state | meaning | may become |
+//! | occupancy | meaning | may become |
 //! | --- | --- | --- |
 //! | 0 | free | 1, by compare-exchange |
 //! | 1 | a handler is inside | 0, by that handler (or by a forked child, where it does not exist) |

@@ -187,7 +187,7 @@ impl SpoolMemory {
         self.arena > 0
     }
 
-    /// Appends lines of mapped objects. For ordinary context.
+    /// Appends lines of mapped objects. Signal-safe: atomics and a system call.
     ///
     /// # Errors
     /// The `errno` value of `madvise(2)`; the spool then has no lines.

@@ -1,5 +1,5 @@
-//! The sample table: lock-free, filled by concurrent handlers ([`Table::add`]), read by them and by
-//! ordinary context ([`Table::records`]) at any time.
+//! The sample table: lock-free, filled by concurrent handlers ([`Table::add`]), read by them, and
+//! by ordinary context that holds the right to spill ([`Table::records`]).
 //!
 //! A table may have two *halves*. If the active one is full and the other is clean, one
 //! compare-exchange on the state word ([`BufferState`]) swaps them; the full one is spilled and

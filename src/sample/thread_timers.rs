@@ -102,7 +102,7 @@ pub(super) fn begin(engine: &Engine, clock: Clock, signal: i32, period_micros: u
     }
     HOME.store(OwnTimers.process(), Ordering::Relaxed);
     SIGNAL.store(signal, Ordering::Relaxed);
-    if check_forbidden(signal) {
+    if update_forbidden(signal) {
         return;
     }
     IS_OLD_KERNEL.store(process::kernel_is_before((6, 4)), Ordering::Relaxed);
@@ -171,7 +171,7 @@ pub(super) fn leaves_pending(signal: i32) -> bool {
     signal::is_real_time(signal)
 }
 
-fn check_forbidden(signal: i32) -> bool {
+fn update_forbidden(signal: i32) -> bool {
     let is_handled = AppDisposition::of(signal).is_some_and(AppDisposition::has_had_handler);
     IS_LEFT_TO_HANDLER.store(is_handled, Ordering::Relaxed);
     is_handled || IS_FORBIDDEN.load(Ordering::Relaxed)
@@ -249,7 +249,7 @@ pub(crate) fn present(clock: Clock) -> Clock {
 /// For [`Clock::Perf`], and for [`Clock::Auto`] also if time in the kernel cannot be sampled, or if
 /// a seccomp filter may kill the process for the attempt.
 pub(crate) fn try_clock(clock: Clock, signal: i32) -> Result<(), Failure> {
-    if !clock.has_events() || check_forbidden(signal) {
+    if !clock.has_events() || update_forbidden(signal) {
         return Ok(());
     }
     // Each tick queues a real-time signal while the thread blocks it. If no signal can be queued,
@@ -379,7 +379,7 @@ pub(crate) fn claim_new_thread() -> bool {
 static NEW_THREADS: Rate = Rate::rested();
 
 /// True if the main thread has a timer, in clock `wall`.
-pub(super) fn has_first_thread() -> bool {
+pub(super) fn has_main_thread() -> bool {
     let has = |engine: &Engine| {
         let threads = engine.timers();
         let generation = threads.generation();
@@ -395,7 +395,7 @@ pub(crate) fn unaccounted_of_all() -> Option<u64> {
     }
     let threads = Engine::get()?.timers();
     // A main thread that has exited exists as long as the process.
-    if has_first_thread() && process::has_first_thread_exited() {
+    if has_main_thread() && process::has_main_thread_exited() {
         threads.drop_timer(&OwnTimers, process::id());
     }
     let rest = if tick_source::has_only_thread_timers() {

@@ -2,32 +2,33 @@
 //!
 //! Ticks of CPU time come from the interval timer until the application arms it: before Linux 6.4
 //! only it interrupts the running thread; a POSIX timer's signal goes to the main thread, unless
-//! that blocks it. Then a POSIX timer sends ticks, with a cookie as value. They never return to
-//! the interval timer: a signal of the application's may still be pending there, as long as it is
-//! blocked.
+//! that blocks it. When the application arms it, a POSIX timer takes over; its signals have the
+//! address of a static as value. Ticks never return to the interval timer: a signal of the
+//! application's may still be pending there, as long as it is blocked.
 //!
-//! | source | interval timer | its signals are | the application reads |
+//! | `state` | interval timer | its signals are | the application reads |
 //! | --- | --- | --- | --- |
-//! | none | the application's | the application's, or late ticks | the kernel's answer |
-//! | interval timer | the profiler's | ticks | that it is not armed |
-//! | POSIX timer; or none in clock `wall` | the application's | the application's | the kernel's answer |
+//! | [`NONE`] | the application's, unless a disarm failed | the application's, or late ticks | the kernel's answer |
+//! | [`INTERVAL`] | the profiler's | ticks | of ITIMER_PROF, that it is not armed |
+//! | [`POSIX`], [`THREADS`] | the application's | the application's, or late ticks | the kernel's answer |
 //!
 //! Per-thread timers (`thread_timers.rs`) tick beside the source. In clock `wall` there is no other
-//! source, if the main thread has one. If the profiling signal is not the interval timer's, a POSIX
-//! timer is the source from the start.
+//! source if the main thread has one. Otherwise, and if the profiling signal is not the interval
+//! timer's, a POSIX timer is the source from the start; for `wall`, if need be, the interval timer.
 //!
 //! Each interval timer has one [`TickSource`]:
 //!
 //! | word | set | cleared | decides |
 //! | --- | --- | --- | --- |
-//! | `state` | by a start, or a change of source | by a stop | the source |
-//! | `is_app_timer` | when the application arms it; in clock `wall` | never | its owner, if it is not the source |
-//! | `may_be_ours` | before the profiler arms it | when a disarm has succeeded | whether a stop disarms it |
-//! | `signal` | by a start | never | which late ticks are recognized |
+//! | `state` | by a start, or a change of source | by a stop, [`silence`], or a failed start or change | the source |
+//! | `is_app_timer` | when the application arms it; in clock `wall` | if it becomes the source of `wall` | its owner, if it is not the source; the next source |
+//! | `may_be_ours` | before the profiler arms it | by a stop or change that disarms it | whether a stop disarms it; if an armed one is the application's |
+//! | `signal` | by a start | never | the signal of ticks, also of late ones |
 //! | `period_micros` | by a start | by a stop | the next expirations |
 //!
-//! A forked child clears the first three. Writers (start, stop, `setitimer`) hold a lock and block
-//! all signals; the handler reads.
+//! A forked child clears the first three. Writers (start, stop, `setitimer`, loss of per-thread
+//! timers) hold a lock and block all signals. A tick reads; it only tries the lock, to set the next
+//! expiration. [`silence`] writes `state` without the lock, and waits for its owner.
 
 use super::{
     app_disposition::AppDisposition,
@@ -166,7 +167,7 @@ pub(super) fn has_only_thread_timers() -> bool {
     OF_REAL.state.load(Ordering::Relaxed) == THREADS
 }
 
-/// Starts ticks; the process's first after one period.
+/// Starts ticks; the process's first after one period, or two if threads have timers.
 ///
 /// # Errors
 /// The reason why there are none.
@@ -221,7 +222,7 @@ fn continue_without_threads(have_ended: bool) {
     if have_ended {
         OF_CPU.set_next(u64::from(OF_CPU.period_micros.load(Ordering::Relaxed)) * 1000);
     }
-    if has_only_thread_timers() && !thread_timers::has_first_thread() {
+    if has_only_thread_timers() && !thread_timers::has_main_thread() {
         OF_REAL.state.store(NONE, Ordering::Release);
         let _ = start_process(&OF_REAL, IntervalTimer::Real, OF_REAL.period_micros.load(Ordering::Relaxed));
     }
@@ -230,7 +231,7 @@ fn continue_without_threads(have_ended: bool) {
 fn start_process(source: &TickSource, timer: IntervalTimer, period_micros: u32) -> Result<(), StartError> {
     source.period_micros.store(period_micros, Ordering::Relaxed);
     let signal = source.signal.load(Ordering::Relaxed);
-    if timer == IntervalTimer::Real && thread_timers::has_first_thread() {
+    if timer == IntervalTimer::Real && thread_timers::has_main_thread() {
         source.is_app_timer.store(true, Ordering::Release);
         source.state.store(THREADS, Ordering::Release);
         return Ok(());

@@ -1,6 +1,7 @@
 //! The table of per-thread timers, described for clock `cpu`. Signal-safe: system calls.
 //!
-//! The process's timer finds threads. A thread that it interrupts for the first time is *adopted*:
+//! A start and some calls of `pthread_create` find threads, and the process's timer the others. A
+//! thread that it interrupts for the first time is *adopted*:
 //! it gets a timer that counts only its time. A thread that lives for a millisecond needs none:
 //! another thread represents its time ([`remainder`](super::remainder)).
 //!
@@ -18,9 +19,9 @@
 //! | --- | --- | --- | --- |
 //! | 0 | 0 | free | claimed, by compare-exchange of the key |
 //! | a thread's | 0 | claimed; or about to be free | in use; or free |
-//! | a thread's | nonzero | in use | about to be free, by an exchange of the timer |
+//! | a thread's | nonzero | in use | about to be free, or in use with another timer; by an exchange |
 //!
-//! The thread that takes a timer out deletes it and frees the entry. [`TimerTable::end`] withdraws
+//! The thread that takes a timer out deletes it, and frees the entry or stores another one. [`TimerTable::end`] withdraws
 //! the generation and then takes all timers; an adoption stores the timer and then checks the
 //! generation. So one of the two sees the other, and no timer is left.
 //!
@@ -395,7 +396,7 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
             .is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
     }
 
-    /// Nanoseconds that next ticks will represent; negative if cells have only begun.
+    /// Nanoseconds that threads have used since their last represented cells; negative within these.
     pub(crate) fn unaccounted(&self, timers: &impl Timers) -> i64 {
         self.visit(0, |place| {
             self.update(timers, place);

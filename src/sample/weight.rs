@@ -5,7 +5,7 @@
 //! signed rest is carried over. The sum of the weights is the time, to within half a period.
 //!
 //! ITIMER_PROF uses times that the kernel samples per jiffy, up to a fifth ahead if threads switch
-//! often. A tick less than half a period after the last one has weight 0.
+//! often. A tick has weight 0 if less than half a period is not charged yet.
 //!
 //! Per-thread ticks represent the thread's time ([`timer_table`](super::timer_table)), process
 //! ticks the [`remainder`](super::remainder). Both are charged here, also if filtered or lost.

@@ -77,7 +77,7 @@ pub(crate) fn is_zombie_in(line: &[u8]) -> bool {
 }
 
 /// Whether this process's main thread has exited while others run. Signal-safe: system calls.
-pub(crate) fn has_first_thread_exited() -> bool {
+pub(crate) fn has_main_thread_exited() -> bool {
     let mut line = [0; 128];
     let got = File::read(c"/proc/self/stat").and_then(|file| file.read_some(&mut line)).unwrap_or(0);
     is_zombie_in(line.get(..got).unwrap_or_default())

@@ -83,7 +83,7 @@ impl Session {
             self.end = Some(end);
         }
         if thread_timers::has_unseen_threads() {
-            diagnostics::report(self.path(), Diagnostic::FirstThreadAlone);
+            diagnostics::report(self.path(), Diagnostic::MainThreadAlone);
         }
         let timer = self.recording.get().clock.timer();
         self.had_no_timer = !tick_source::is_ticking(timer);

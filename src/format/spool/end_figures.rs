@@ -2,7 +2,7 @@
 
 use super::{END, field, number_at};
 
-/// All are 0 before the end.
+/// Number of words, which are all 0 before the end.
 pub(crate) const FIGURES: usize = 12;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

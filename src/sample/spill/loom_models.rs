@@ -91,13 +91,11 @@ fn loom_spills_full_halves_of_two_handlers() {
     two_handlers(&[1, 2], &[3]);
 }
 
-/// One handler adds to the record that the other may spill.
 #[test]
 fn loom_counts_a_chain_while_its_half_is_left() {
     two_handlers(&[1, 2], &[1]);
 }
 
-/// The halves are swapped more than once.
 #[test]
 fn loom_uses_a_half_again() {
     two_handlers(&[1, 2, 3, 4], &[5]);

@@ -223,7 +223,6 @@ fn ignores_objects_beyond_the_last_entry() {
     assert_eq!(rig.listed().len(), MAX_OBJECTS);
 }
 
-/// In new pages, including the first and the last entry.
 #[test]
 fn stores_threads_with_their_newest_names() {
     let rig = Rig::new(ARENA_BYTES);
@@ -295,7 +294,6 @@ fn frees_punched_records() {
     assert_eq!(rig.records(), []);
 }
 
-/// The file system may be full by then.
 #[test]
 fn stores_and_clears_final_figures_without_more_space() {
     let rig = Rig::new(ARENA_BYTES);

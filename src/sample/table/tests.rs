@@ -142,7 +142,6 @@ mod loom_models {
     use super::*;
     use loom::{sync::Arc, thread};
 
-    /// Two handlers add the same new chain while ordinary context reads.
     #[test]
     fn loom_adds_one_record_for_the_same_chain() {
         loom::model(|| {

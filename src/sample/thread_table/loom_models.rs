@@ -31,7 +31,6 @@ fn loom_claims_two_entries_for_two_threads() {
     });
 }
 
-/// Also of threads that share a count.
 #[test]
 fn loom_counts_all_periods() {
     loom::model(|| {

@@ -46,7 +46,6 @@ fn separates_threads_with_the_same_start_index() {
     assert_eq!((threads.others(), threads.busiest().count), (7, WINDOW as u64));
 }
 
-/// The search wraps around.
 #[test]
 fn counts_threads_without_an_entry_together() {
     let threads = table(8);

@@ -65,7 +65,6 @@ fn loom_leaves_no_timer_when_a_session_ends() {
     });
 }
 
-/// Another thread reaps while the session ends.
 #[test]
 fn loom_deletes_a_timer_once() {
     loom::model(|| {

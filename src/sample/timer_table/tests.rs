@@ -339,7 +339,6 @@ fn replaces_a_closed_timer_and_loses_no_time() {
     }
 }
 
-/// Ticks on other threads find it.
 #[test]
 fn replaces_a_closed_timer_of_another_thread() {
     let (threads, kernel) = (table(), Kernel::default());
@@ -408,7 +407,6 @@ fn returns_the_time_since_the_last_ticks() {
     assert_eq!((threads.unaccounted(&kernel), threads.used.load(Ordering::Relaxed)), (0, 0));
 }
 
-/// The child shares the memory.
 #[test]
 fn deletes_no_timers_of_another_process() {
     let (threads, kernel) = (table(), Kernel::default());

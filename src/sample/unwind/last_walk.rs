@@ -1,34 +1,35 @@
 //! Frame reuse: the steps of a slot's last walk, for its next one. Successive ticks of a thread
-//! mostly share outer frames. Equal PC and stack pointer mean an equal rule, so no look-up is
-//! needed. Return addresses are still read from the stack, so reuse cannot change a chain.
+//! mostly share outer frames. An equal PC means an equal rule, so no look-up is needed, and with an
+//! equal stack pointer an equal CFA. Return addresses are still read from the stack, so reuse cannot change a chain.
 //!
 //! ```text
 //! kept  | ................ | innermost .......... | ................ outermost |
-//!                          ^ start                ^ joined: reached by the current walk
+//!                          ^ next at the begin    ^ joined: reached by the current walk
 //! fresh | the current walk's steps up to there |
 //! ```
 //!
 //! At its end, a walk's fresh steps are copied before those that it joined. If rules were dropped
 //! (`RuleCache::generation`), all steps are invalid.
 //!
-//! Always: the steps of the current walk are `fresh[..written]`, then `kept[joined..next]`; what the
-//! latter saved before `unrestored` has been restored. A step of its own, or a skipped one of
-//! `kept`, moves the joined ones to `fresh`. So does an end before the outermost step. An example,
-//! the functions named from the inside:
+//! Only steps after a call, with a CFA relative to the stack pointer, are kept. Those of the current
+//! walk are `fresh[..written]`, which may be full, then `kept[joined..next]`; what the latter saved
+//! before `unrestored` has been restored. A new step, or a passed one of `kept`, moves the joined
+//! ones to `fresh`. So does an end before the outermost step. An example; `a` is the outermost:
 //!
 //! ```text
 //!                   fresh   kept[joined..next]   kept[next..]
 //! begin                                          d c b a
-//! e: a new step     e                              c b a
+//! e: a new step     e                            d c b a
+//! d: passed         e                            c b a
 //! c, b, a: reused   e       c b a
-//! finish                                         e c b a
+//! after the end: kept = e c b a
 //! ```
 
 use super::{memory::StackReader, rule::Rule};
 use crate::sys::arch::{Registers, code_address};
 
 /// The most steps that are kept: twice the depth of most chains. Of a longer walk the outermost are
-/// kept if it joined the last one, otherwise the innermost.
+/// kept if it is joined at its end, otherwise the innermost.
 const LONGEST: usize = 512;
 
 #[derive(Clone, Copy)]
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_outermost_steps_of_a_long_walk() {
+    fn keeps_the_innermost_steps_of_a_long_walk() {
         let (mut last_walk, mut memory) = (empty(), StackWords::new());
         let frames: Vec<_> = (0..LONGEST + 10).map(|i| (0x1000 + i, 4 + 2 * i)).collect();
         memory.walk(&mut last_walk, 0, &frames);

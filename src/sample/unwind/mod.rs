@@ -1,7 +1,7 @@
 //! The walk from the interrupted registers to the call chain.
 //!
-//! Each step needs the *rule* of the frame's PC: from the cache or, once per PC and process, from
-//! the DSO's call frame information. A walk is *complete* if the return address is undefined (glibc
+//! Each step needs the *rule* of the frame's PC: from the slot's last walk, the cache, or the DSO's
+//! call frame information; it is then mostly cached. A walk is *complete* if the return address is undefined (glibc
 //! marks `_start` and `clone` so), zero, or not after a call.
 
 mod cfi;
@@ -47,8 +47,9 @@ pub(crate) enum WalkEnd {
     Unreadable,
     /// Neither call frame information nor a frame pointer leads to the caller.
     NoRule,
-    /// The stack pointer did not move towards the stack's base.
+    /// The stack pointer did not move towards the stack's base, or the stack changed too often.
     Loop,
+    /// The DSO of a guessed PC is being unloaded, or could be, unseen.
     Unloading,
 }
 
@@ -175,10 +176,10 @@ fn follow_calls<L: AsRef<[RuleLine]>>(
     let mut taken = 0;
     while let Some(left) = room.get_mut(taken..).filter(|left| !left.is_empty()) {
         if reuse.can_reuse(sp) {
-            let retraced;
-            (retraced, (pc, sp)) = reuse.reuse_frames((pc, sp), registers, stack, left);
-            taken += retraced;
-            if retraced > 0 {
+            let reused;
+            (reused, (pc, sp)) = reuse.reuse_frames((pc, sp), registers, stack, left);
+            taken += reused;
+            if reused > 0 {
                 continue;
             }
         }

@@ -1,5 +1,5 @@
 //! Look-up and pinning of the DSO of a PC. glibc has a look-up since 2.35 (`_dl_find_object`).
-//! Otherwise each start and flush publishes a snapshot of the loaded DSOs (`snapshot.rs`).
+//! Otherwise starts (not by a toggle) and `dlclose` publish a snapshot of the DSOs (`snapshot.rs`).
 //!
 //! # The gate
 //! A DSO must stay loaded while its call frame information is read. Permanent DSOs are those that

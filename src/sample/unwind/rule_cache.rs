@@ -6,7 +6,7 @@
 //! | key word | meaning | may become |
 //! | --- | --- | --- |
 //! | 0 | free | 1 |
-//! | 1 | its writer is storing the rule | the PC, or 0 |
+//! | 1 | its writer is storing the rule | the PC |
 //! | PC | the other word is the PC's rule | 1 (replaced), 0 (dropped) |
 //!
 //! A reader reads key, rule, key. If both keys are the PC, the rule is for that PC: between two

@@ -198,7 +198,6 @@ mod tests {
         assert_eq!((registers.get(FRAME_POINTER), registers.sp(), registers.pc()), (Some(1029), 77, 88));
     }
 
-    /// Strips a signature, if the processor can sign; leaves an unsigned address as it is.
     #[test]
     fn a_signature_is_taken_off() {
         let address = a_signature_is_taken_off as *const () as usize;

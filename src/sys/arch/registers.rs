@@ -92,7 +92,6 @@ mod tests {
         assert_eq!(registers.pc(), 100 + usize::from(PROGRAM_COUNTER));
     }
 
-    /// The stack pointer is near a local, the PC in this function.
     #[test]
     fn here_is_here() {
         let registers = Registers::here();
