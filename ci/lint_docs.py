@@ -5,7 +5,7 @@
 2. Links and anchors of the documents resolve.
 3. README.md and docs/reference/ have short sentences: 20 words on average, 35 at most.
 4. README.md has at most 6.5 KB, and docs/*.md 130 KB.
-5. Lines of prose have at most 100 columns.
+5. Lines of prose have at most 100 columns, also in comments of src and cdylib/src.
 
 --count prints the figures of 3 and 4.
 """
@@ -42,6 +42,7 @@ def main():
         problems += [f"{name}:{number}: retired: {word!r} in {text!r}" for word in found(retired, text)]
     for name, number, text in comments_and_names():
         problems += [f"{name}:{number}: retired: {word!r} in {text!r}" for word in found(retired_in_code, text)]
+    problems += wide_comments()
     for name in DOCUMENTS:
         problems += broken_links(name)
     problems += long_sentences({name: prose[name] for name in SHORT})
@@ -126,6 +127,17 @@ def comments_and_names():
                     words = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", identifier).replace("_", " ")
                     if " " in words or words.islower():
                         yield name, number, words
+
+
+def wide_comments():
+    """Comments of the runtime that are wider than prose may be, except rows of tables."""
+    problems = []
+    for pattern in ("src/**/*.rs", "cdylib/src/**/*.rs"):
+        for name in sorted(glob.glob(pattern, recursive=True)):
+            for number, line in enumerate(read(name).splitlines(), 1):
+                if len(line) > MOST_COLUMNS and re.match(r"\s*//[/!]? (?!\|)", line):
+                    problems.append(f"{name}:{number}: {len(line)} columns")
+    return problems
 
 
 def slugs(name):

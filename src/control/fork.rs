@@ -15,7 +15,8 @@
 //! before ours        last  |  first                  signals blocked; the lock is lent to them
 //! ```
 //! These are registered when the shared library is loaded, after those of libraries that are
-//! initialised earlier, or at the crate's first start. A hook may call the profiler, and then borrows its thread's lock, or fork.
+//! initialised earlier, or at the crate's first start. A hook may call the profiler, and then
+//! borrows its thread's lock, or fork.
 //!
 //! # Safety
 //! Keeps the lock's guard in a static between hooks of one thread; resets the lock in the child.

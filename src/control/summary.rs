@@ -30,8 +30,8 @@ pub struct Summary {
     pub timer_ticks: u64,
     /// Recorded profiling signals of other senders (`kill`, `raise`), each with a weight of 1.
     pub foreign_ticks: u64,
-    /// Unrecorded signals of profiling timers that represent no time: the kernel sent too many, or the
-    /// thread no longer has the timer.
+    /// Unrecorded signals of profiling timers that represent no time: the kernel sent too many, or
+    /// the thread no longer has the timer.
     pub early_ticks: u64,
     /// Signals that the filter rejected.
     pub filtered: u64,

@@ -35,12 +35,12 @@ pub(super) fn usable_clock(options: &StartOptions<'_>, signal: i32) -> Clock {
 pub(super) fn usable_signal(options: &StartOptions<'_>) -> i32 {
     let own = options.clock.timer().signal();
     let Some(requested) = options.signal.filter(|signal| *signal != own) else { return own };
-    let is_to_be_had = ensure_handler_possible(requested).and_then(|_| {
+    let availability = ensure_handler_possible(requested).and_then(|_| {
         let other =
             Failure::System { action: "use another signal than in the last session", errno: errno::EBUSY };
         app_disposition::choose_signal(requested).then_some(()).ok_or(other)
     });
-    match is_to_be_had {
+    match availability {
         Ok(()) => requested,
         Err(failure) => {
             diagnostics::report(

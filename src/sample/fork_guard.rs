@@ -68,8 +68,8 @@ pub(crate) fn running_signal() -> i32 {
 }
 
 /// True in a forked copy of a process that published sessions, until the copy publishes or
-/// withdraws one; also before the first publication, but never without a wiped page. Process IDs may be equal in another namespace.
-/// Signal-safe: atomic loads.
+/// withdraws one; also before the first publication, but never without a wiped page. Process IDs
+/// may be equal in another namespace. Signal-safe: atomic loads.
 pub(crate) fn is_forked_copy() -> bool {
     RUNNING_SIGNAL.is_wiped.load(Ordering::Relaxed)
         && !RUNNING_SIGNAL.words().is_known.load(Ordering::Relaxed)

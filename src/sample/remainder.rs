@@ -28,7 +28,7 @@
 //! | ticks each period | process's and threads' first ticks | postponed | unchanged |
 //!
 //! If threads' ticks do not come, the postponed timer ticks. After nine process ticks in a row that
-//! may not represent the remainder, it is set aside: the limit is then a period more.
+//! may not represent the remainder, it is set aside: what comes on top is compared with a period.
 //!
 //! An estimate from the last readings is at least the remainder, unless threads have exited since.
 //! If it is below a period, and the timer ticks neither soon nor very late, a tick that is not
@@ -65,11 +65,11 @@ const REPRESENTATIVE_SHARE: u64 = 20;
 /// Nanoseconds between two surveys.
 const SHORTEST_PAUSE: u64 = 1_000_000;
 const LONGEST_PAUSE: u64 = 1_000_000_000;
-/// Nanoseconds of CPU time. Without threads' ticks, each postponement is at least twice the last one.
+/// Nanoseconds of CPU time. Without threads' ticks, each postponement is at least twice the last
+/// one.
 const LONGEST_POSTPONEMENT: u64 = 10_000_000_000;
 const MAX_UNREPRESENTATIVE_TICKS: u32 = 8;
 
-/// Called before the process's timer is armed.
 pub(super) fn begin() {
     reset_after_fork();
     REMAINDER.last_survey.store(0, Ordering::Relaxed);

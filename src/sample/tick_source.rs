@@ -580,7 +580,6 @@ mod tests {
         assert_eq!(count_swallowed(2), AFTER, "one was recorded");
         reset_after_fork();
         assert_eq!(count_swallowed(2), AFTER);
-        // Simultaneous ticks count as one.
         reset_after_fork();
         assert!((0..10 * AFTER).all(|_| !is_one_too_many(2, (false, 1))));
         assert_eq!(count_swallowed(2), MAX_SWALLOWED);

@@ -21,9 +21,9 @@
 //! | a thread's | 0 | claimed; or about to be free | in use; or free |
 //! | a thread's | nonzero | in use | about to be free, or in use with another timer; by an exchange |
 //!
-//! The thread that takes a timer out deletes it, and frees the entry or stores another one. [`TimerTable::end`] withdraws
-//! the generation and then takes all timers; an adoption stores the timer and then checks the
-//! generation. So one of the two sees the other, and no timer is left.
+//! The thread that takes a timer out deletes it, and frees the entry or stores another one.
+//! [`TimerTable::end`] withdraws the generation and then takes all timers; an adoption stores the
+//! timer and then checks the generation. So one of the two sees the other, and no timer is left.
 //!
 //! The application can close a perf event's descriptor (`closefrom(3)`), and the kernel keeps an
 //! exited thread's timer. [`TimerTable::survey`] repairs both; process ticks replace closed events.
@@ -396,7 +396,8 @@ impl<E: AsRef<[TimerEntry]>> TimerTable<E> {
             .is_some_and(|place| place.entry.ticks.load(Ordering::Relaxed) != 0)
     }
 
-    /// Nanoseconds that threads have used since their last represented cells; negative within these.
+    /// Nanoseconds that threads have used since their last represented cells; negative within
+    /// these.
     pub(crate) fn unaccounted(&self, timers: &impl Timers) -> i64 {
         self.visit(0, |place| {
             self.update(timers, place);

@@ -86,7 +86,7 @@ _sigprof_line() {
         local reply
         for at in "${!COMPREPLY[@]}"; do
             reply=${COMPREPLY[at]}
-            # CompletionsArgs are for who begins one; what stands for a file is none.
+            # Options are offered only after a dash; a placeholder for a file is no completion.
             [[ $reply != -* && $reply != [\[\<]* && $reply != *... ]] || unset "COMPREPLY[at]"
         done
     fi

@@ -34,7 +34,6 @@ impl Quota {
         self.used.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// In a forked child, which has none of its parent's timers.
     pub(super) fn reset(&self) {
         self.used.store(0, Ordering::Relaxed);
     }

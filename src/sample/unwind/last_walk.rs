@@ -1,6 +1,7 @@
 //! Frame reuse: the steps of a slot's last walk, for its next one. Successive ticks of a thread
 //! mostly share outer frames. An equal PC means an equal rule, so no look-up is needed, and with an
-//! equal stack pointer an equal CFA. Return addresses are still read from the stack, so reuse cannot change a chain.
+//! equal stack pointer an equal CFA. Return addresses are still read from the stack, so reuse
+//! cannot change a chain.
 //!
 //! ```text
 //! kept  | ................ | innermost .......... | ................ outermost |
@@ -11,10 +12,11 @@
 //! At its end, a walk's fresh steps are copied before those that it joined. If rules were dropped
 //! (`RuleCache::generation`), all steps are invalid.
 //!
-//! Only steps after a call, with a CFA relative to the stack pointer, are kept. Those of the current
-//! walk are `fresh[..written]`, which may be full, then `kept[joined..next]`; what the latter saved
-//! before `unrestored` has been restored. A new step, or a passed one of `kept`, moves the joined
-//! ones to `fresh`. So does an end before the outermost step. An example; `a` is the outermost:
+//! Only steps after a call, with a CFA relative to the stack pointer, are kept. Those of the
+//! current walk are `fresh[..written]`, which may be full, then `kept[joined..next]`; what the
+//! latter saved before `unrestored` has been restored. A new step, or a passed one of `kept`, moves
+//! the joined ones to `fresh`. So does an end before the outermost step. An example; `a` is the
+//! outermost:
 //!
 //! ```text
 //!                   fresh   kept[joined..next]   kept[next..]

@@ -1,8 +1,8 @@
 //! The walk from the interrupted registers to the call chain.
 //!
 //! Each step needs the *rule* of the frame's PC: from the slot's last walk, the cache, or the DSO's
-//! call frame information; it is then mostly cached. A walk is *complete* if the return address is undefined (glibc
-//! marks `_start` and `clone` so), zero, or not after a call.
+//! call frame information; it is then mostly cached. A walk is *complete* if the return address is
+//! undefined (glibc marks `_start` and `clone` so), zero, or not after a call.
 
 mod cfi;
 // The sections that it makes are for x86-64.
