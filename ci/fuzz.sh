@@ -18,10 +18,12 @@ cargo fuzz --version >/dev/null 2>&1 || cargo +nightly install cargo-fuzz --lock
 cargo +nightly fuzz build
 # fuzz TARGET: with the address sanitizer, cargo-fuzz's default: a read beyond a slice is found, too.
 fuzz() {
-    mkdir -p "fuzz/corpus/$1"
-    local status=0
+    mkdir -p "fuzz/corpus/$1" "fuzz/corpora/$1"
+    local status=0 length=4096
+    # Three files in one input.
+    [ "$1" != analysis_hpctoolkit ] || length=12288
     report=$(cargo +nightly fuzz run "$1" "fuzz/corpus/$1" "fuzz/seeds/$1" "fuzz/corpora/$1" -- \
-        -max_total_time="$SECONDS_EACH" -max_len=4096 -timeout=10 -print_final_stats=1 2>&1) || status=1
+        -max_total_time="$SECONDS_EACH" -max_len="$length" -timeout=10 -print_final_stats=1 2>&1) || status=1
     printf '%s\n' "$report"
     [ "$status" = 0 ] || echo "fuzz: $1 failed" >&2
     return "$status"

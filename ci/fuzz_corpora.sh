@@ -14,7 +14,7 @@ trap 'rm -rf "$chosen"' EXIT
 for target; do
     mkdir -p "fuzz/corpus/$target" "fuzz/corpora/$target" "$chosen/$target"
     cargo +nightly fuzz run "$target" "$chosen/$target" "fuzz/corpus/$target" "fuzz/corpora/$target" \
-        "fuzz/seeds/$target" -- -set_cover_merge=1 -max_len=4096
+        "fuzz/seeds/$target" -- -set_cover_merge=1
     rm -f "fuzz/corpora/$target"/*
     # By size, then by name, which is the hash of what is in it.
     find "$chosen/$target" -type f -printf '%s %p\n' | sort -n >"$chosen/list"

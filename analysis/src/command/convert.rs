@@ -1,7 +1,7 @@
 //! `sigprof convert`: other file formats.
 
 use super::{
-    Input,
+    Input, database,
     output::{self, OutputKind, Target},
     view::ValueOptions,
     warn_of_sums,
@@ -23,6 +23,7 @@ use std::{io::Write, process::ExitCode};
   sigprof convert --to callgrind -o callgrind.out.1 cpu.prof && kcachegrind callgrind.out.1
   sigprof convert --to speedscope -o s.json cpu.prof       # for https://speedscope.app
   sigprof convert --to firefox -o f.json.gz cpu.prof       # for profiler.firefox.com
+  sigprof convert --to hpctoolkit -o database rank*.pb.gz  # for hpcviewer and Hatchet
   sigprof convert --to cpuprofile -o all.prof first.prof second.prof     # two profiles as one")]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
@@ -37,6 +38,9 @@ pub(crate) struct ConvertArgs {
 
     #[command(flatten)]
     values: ValueOptions,
+
+    #[command(flatten)]
+    database: database::DatabaseOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,10 +59,16 @@ enum FileFormat {
     ChromeTrace,
     /// CPU profile of gperftools: counts and addresses, without names
     Cpuprofile,
+    /// Database of HPCToolkit, a directory: names, lines, all values by thread
+    Hpctoolkit,
 }
 
 impl ConvertArgs {
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        if self.to == FileFormat::Hpctoolkit {
+            return self.database.write(&self.input, self.output.path());
+        }
+        self.database.ensure_unused()?;
         // This format has no names, and symbolization takes time.
         let profile = if self.to == FileFormat::Cpuprofile {
             self.input.load_unnamed()?
@@ -96,6 +106,7 @@ impl ConvertArgs {
             FileFormat::Firefox => firefox::write(profile, value, &name, out),
             FileFormat::ChromeTrace => chrome_trace::write(profile, value, out),
             FileFormat::Cpuprofile => cpu_profile::write(profile, out),
+            FileFormat::Hpctoolkit => unreachable!("it is not one stream"),
         }
     }
 

@@ -135,6 +135,45 @@ impl Input {
         Ok(profile)
     }
 
+    /// Returns the number of profiles.
+    pub(crate) fn count(&self) -> usize {
+        self.named().1.len()
+    }
+
+    /// Calls `f` with each profile, symbolized, in their order. Several are read at a time.
+    ///
+    /// # Errors
+    /// If a profile cannot be read, or is to be compared with others; those of `f`.
+    pub(crate) fn for_each(
+        &self,
+        mut f: impl FnMut(&Path, Profile) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.ensure_one_is_standard_input();
+        if !self.base.is_empty() || !self.diff_base.is_empty() {
+            return Err(Error::new(ErrorKind::Request, "a database contains no comparison")
+                .advise("leave out --base and --diff-base"));
+        }
+        let (_, files) = self.named();
+        let mut symbolizer = self.symbolizer();
+        let at_a_time = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        for files in files.chunks(at_a_time) {
+            let profiles = std::thread::scope(|scope| {
+                let readers: Vec<_> = files.iter().map(|file| scope.spawn(|| read_one(file))).collect();
+                let join = |reader: std::thread::ScopedJoinHandle<'_, _>| {
+                    reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                readers.into_iter().map(join).collect::<Vec<Result<Profile, Error>>>()
+            });
+            for (file, profile) in files.iter().zip(profiles) {
+                let mut profile = profile?;
+                symbolizer.settle_moved(&mut profile);
+                self.names.give(&mut symbolizer, &mut profile);
+                f(&shown_name(file), profile)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Exits with a usage error if several profiles are standard input, which can be read once.
     fn ensure_one_is_standard_input(&self) {
         let (_, files) = self.named();

@@ -3,12 +3,14 @@
 mod callgraph;
 mod completions;
 mod convert;
+mod database;
 mod diff;
 mod disasm;
 mod environment;
 mod flamegraph;
 mod foreign;
 mod functions;
+mod hpctoolkit;
 mod input;
 mod list;
 mod manual;
@@ -66,6 +68,7 @@ enum Command {
     Report(report::ReportArgs),
     Convert(convert::ConvertArgs),
     Raw(raw::RawArgs),
+    Hpctoolkit(hpctoolkit::HpctoolkitArgs),
     Recover(recover::RecoverArgs),
     Environment(environment::EnvironmentArgs),
     Completions(completions::CompletionsArgs),
@@ -92,6 +95,7 @@ impl Arguments {
             Command::Report(options) => options.run(),
             Command::Convert(options) => options.run(),
             Command::Raw(options) => options.run(),
+            Command::Hpctoolkit(options) => options.run(),
             Command::Recover(options) => options.run(),
             Command::Environment(options) => options.run(),
             Command::Completions(options) => options.run(),
@@ -115,7 +119,7 @@ mod tests {
         let main = Arguments::command();
         let mut known: BTreeMap<String, (String, &str)> = BTreeMap::new();
         // These are not reports.
-        let others = ["record", "recover", "environment", "completions", "manual"];
+        let others = ["hpctoolkit", "record", "recover", "environment", "completions", "manual"];
         for command in main.get_subcommands().filter(|command| !others.contains(&command.get_name())) {
             for option in command.get_arguments() {
                 let value = option.get_value_names().map(|names| names.join(" "));

@@ -16,6 +16,7 @@ pub mod folded;
 mod foreign;
 mod frames;
 mod gzip;
+pub mod hpctoolkit;
 pub mod memory;
 pub mod perf_script;
 pub mod pprof;
@@ -32,8 +33,9 @@ use crate::{
 use sigprof::recover::Spool;
 use std::{fs::File, io::Read, path::Path};
 
-/// Reads a profile of any supported format, detected by its first bytes. Several CPU profiles or
-/// pprof protobufs in sequence, compressed or not, are merged.
+/// Reads a profile of any supported format, detected by its first bytes, or the HPCToolkit database
+/// in a directory. Several CPU profiles or pprof protobufs in sequence, compressed or not, are
+/// merged.
 ///
 /// # Errors
 /// If the file cannot be read, has an unknown format, or violates its format.
@@ -44,6 +46,9 @@ pub fn read_file(path: &Path) -> Result<Profile, Error> {
         if is_address { fails(error).advise("fetch it first: curl -o FILE ADDRESS") } else { fails(error) }
     })?;
     let status = file.metadata().map_err(fails)?;
+    if status.is_dir() && hpctoolkit::is_database(path) {
+        return hpctoolkit::read(path);
+    }
     if status.is_file() && status.len() > 0 {
         let map = map_file(&file).map_err(fails)?;
         if spool::is_spool(&map) {
@@ -135,7 +140,7 @@ fn read_one(bytes: &[u8]) -> Result<Profile, Error> {
         return folded::read(bytes);
     }
     Err(Error::new(ErrorKind::Format, "unrecognised format")
-        .advise("supported: CPU profiles of gperftools, pprof protobuf, folded stacks, output of `perf script` (all optionally gzipped), and spools of sigprof"))
+        .advise("supported: CPU profiles of gperftools, pprof protobuf, folded stacks, output of `perf script` (all optionally gzipped), spools of sigprof, and directories with databases of HPCToolkit"))
 }
 
 /// Refuses negative values, for formats without a sign.

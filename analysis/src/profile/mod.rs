@@ -199,6 +199,10 @@ pub mod label {
     pub const PROCESS: &str = "process";
     /// Process ID; a number.
     pub const PROCESS_ID: &str = "pid";
+    /// Number of the computer; gethostid(3).
+    pub const NODE: &str = "node";
+    /// Number of the process in a parallel program, such as its MPI rank.
+    pub const RANK: &str = "rank";
     /// Marks samples of the base in a comparison, as in pprof; the text `true`.
     pub const BASE: &str = "pprof::base";
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 /// A thread and its process, as far as labels have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Thread {
+    pub(crate) rank: Option<i64>,
     pub(crate) process_id: Option<i64>,
     pub(crate) process: Option<String>,
     pub(crate) id: Option<i64>,
@@ -17,6 +18,7 @@ impl Thread {
         let mut thread = Self::default();
         for Label { key, value } in labels {
             match (&**key, value) {
+                (label::RANK, LabelValue::Number(rank, _)) => thread.rank = Some(*rank),
                 (label::PROCESS_ID, LabelValue::Number(id, _)) => thread.process_id = Some(*id),
                 (label::THREAD_ID, LabelValue::Number(id, _)) => thread.id = Some(*id),
                 (label::PROCESS, LabelValue::Text(name)) if !name.is_empty() => {
@@ -39,7 +41,7 @@ impl Thread {
         self.name.clone().or_else(|| self.id.map(|id| format!("thread {id}")))
     }
 
-    /// Returns its name and ID, and the process if `has_process`: `worker (17), server (15)`.
+    /// Returns its name and ID, and process and rank if `has_process`: `worker (17), server (15)`.
     fn title(&self, has_process: bool) -> Option<String> {
         let part = |name: &Option<String>, id: Option<i64>, kind: &str| match (name, id) {
             (Some(name), Some(id)) => Some(format!("{name} ({id})")),
@@ -48,17 +50,17 @@ impl Thread {
             (None, None) => None,
         };
         let thread = part(&self.name, self.id, "thread");
-        let process = part(&self.process, self.process_id, "process");
-        match (thread, process.filter(|_| has_process)) {
-            (Some(thread), Some(process)) => Some(format!("{thread}, {process}")),
-            (thread, process) => thread.or(process),
-        }
+        let process = part(&self.process, self.process_id, "process").filter(|_| has_process);
+        let rank = self.rank.filter(|_| has_process).map(|rank| format!("rank {rank}"));
+        let parts: Vec<String> = [thread, process, rank].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
 /// The threads that have samples, and the thread of each set of labels.
 ///
-/// A thread is identified by thread and process ID, or in a comparison, where IDs differ, by names.
+/// A thread is identified by rank, process and thread ID, or in a comparison, where IDs differ, by
+/// names.
 /// Names are the last ones; a process without a name has that of its first thread.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -107,7 +109,7 @@ impl Threads {
             sorted.iter().enumerate().map(|(place, &(key, _))| (key, place)).collect();
         let of_sets = keys.iter().map(|key| key.as_ref().map(|key| places[key])).collect();
         let threads: Vec<Thread> = sorted.iter().map(|&(_, thread)| thread.clone()).collect();
-        let process = |thread: &Thread| (thread.process_id, thread.process.clone());
+        let process = |thread: &Thread| (thread.rank, thread.process_id, thread.process.clone());
         let has_processes = threads.iter().any(|thread| process(thread) != process(&threads[0]));
         Self { threads, of_sets, has_processes }
     }
@@ -186,6 +188,22 @@ mod tests {
         assert_eq!(titles(&profile(&[(15, "a", 0, "")])), ["-"]);
         assert_eq!(titles(&profile(&[(15, "a", 0, "worker"), (15, "a", 17, "")])), ["worker", "thread 17"]);
         assert_eq!(titles(&profile(&[])), [""; 0]);
+    }
+
+    #[test]
+    fn threads_of_different_ranks_are_different() {
+        let mut builder = Builder::new(Profile::cpu_types());
+        for rank in [1, 0, 1] {
+            let number = |key: &str, value: i64| Label {
+                key: key.into(),
+                value: LabelValue::Number(value, "".into()),
+            };
+            let labels = builder.label_set(&[number(label::RANK, rank), number(label::THREAD_ID, 7)]);
+            builder.profile.samples.push(&[], &[1, 10], labels);
+        }
+        let profile = builder.finish();
+        assert_eq!(titles(&profile), ["thread 7, rank 0", "thread 7, rank 1"]);
+        assert_eq!(Threads::of(&profile).samples(&profile), [vec![1], vec![0, 2]]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod documents;
 mod first_minutes;
 mod formats;
 mod hostile;
+mod hpctoolkit;
 mod merged;
 mod pictures;
 mod record;

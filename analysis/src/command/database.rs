@@ -1,0 +1,137 @@
+//! Writing of HPCToolkit databases: options of `sigprof convert`.
+
+use super::Input;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use sigprof_analysis::{
+    Error,
+    error::ErrorKind,
+    formats::hpctoolkit::{DatabaseWriter, WriteOptions, is_database},
+};
+use std::{path::Path, process::ExitCode};
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "HPCToolkit databases")]
+pub(crate) struct DatabaseOptions {
+    /// Rank of the first profile; the others follow [default: labels of the samples, then file names with rankN]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    rank: Option<u32>,
+
+    /// Do not copy sources into the database
+    #[arg(long, hide_short_help = true)]
+    no_sources: bool,
+
+    /// Begin the call stacks of all threads at the main thread, for readers that show only this one
+    #[arg(long, hide_short_help = true)]
+    one_entry_point: bool,
+
+    /// Replace an existing database
+    #[arg(long, hide_short_help = true)]
+    force: bool,
+}
+
+impl DatabaseOptions {
+    /// # Errors
+    /// If an option was given, for another format.
+    pub(crate) fn ensure_unused(&self) -> Result<(), Error> {
+        let given = [
+            ("rank", self.rank.is_some()),
+            ("no-sources", self.no_sources),
+            ("one-entry-point", self.one_entry_point),
+            ("force", self.force),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => {
+                Err(Error::new(ErrorKind::Request, format!("--{name}: only databases have it"))
+                    .advise("leave it out, or use `--to hpctoolkit`"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Converts profiles to a database.
+    ///
+    /// # Errors
+    /// If a profile cannot be read, or the database not be written.
+    pub(crate) fn write(&self, input: &Input, target: Option<&Path>) -> Result<ExitCode, Error> {
+        let Some(target) = target.filter(|path| *path != Path::new("-")) else {
+            return Err(
+                Error::new(ErrorKind::Request, "a database is a directory").advise("name it with `-o DIR`")
+            );
+        };
+        self.ensure_replaceable(target)?;
+        let options = WriteOptions {
+            title: input.title(),
+            copies_sources: !self.no_sources,
+            has_one_entry_point: self.one_entry_point,
+        };
+        let mut writer = DatabaseWriter::new(target, options)?;
+        let count = input.count();
+        let style = ProgressStyle::with_template("sigprof: {bar:25} {pos} of {len} profiles");
+        let bar =
+            ProgressBar::new(count as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        // One file is not worth a bar.
+        let bar = (count > 1).then_some(bar);
+        let mut number = 0_u32;
+        let done = input.for_each(|path, profile| {
+            let rank = match self.rank {
+                Some(first) => Some(first.saturating_add(number).into()),
+                None => rank_of_name(path),
+            };
+            number += 1;
+            if let Some(bar) = &bar {
+                bar.inc(1);
+            }
+            writer.add(&profile, rank).map_err(|error| error.at(path))
+        });
+        if let Some(bar) = &bar {
+            bar.finish_and_clear();
+        }
+        done?;
+        writer.finish(target, self.force)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// # Errors
+    /// If something exists at `target` that must not be replaced.
+    fn ensure_replaceable(&self, target: &Path) -> Result<(), Error> {
+        let Ok(status) = target.symlink_metadata() else { return Ok(()) };
+        let refused = |reason: &str, advice: &str| {
+            Err(Error::new(ErrorKind::Request, reason).advise(advice).at(target))
+        };
+        let is_empty = status.is_dir() && target.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+        match (status.is_dir(), is_empty || is_database(target), self.force) {
+            (true, true, true) => Ok(()),
+            (true, true, false) => {
+                refused("the directory exists", "replace it with `--force`, or name another one")
+            }
+            (true, false, _) => refused("the directory exists, and has other contents", "name another one"),
+            (false, ..) => refused("it exists, and is not a directory", "name another one"),
+        }
+    }
+}
+
+/// Returns the rank in a file name: the digits after `rank`, such as `3` in `prof.rank3.pb.gz`.
+fn rank_of_name(path: &Path) -> Option<i64> {
+    let name = path.file_name()?.to_string_lossy().to_lowercase();
+    name.match_indices("rank").find_map(|(place, word)| {
+        let rest = name[place + word.len()..].trim_start_matches(['-', '_', '.', '=']);
+        let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_have_ranks() {
+        let rank = |name: &str| rank_of_name(Path::new(name));
+        assert_eq!(rank("/tmp/rank7/prof.rank3.pb.gz"), Some(3));
+        assert_eq!(rank("Rank_012.prof"), Some(12));
+        assert_eq!(rank("frank.rank-4"), Some(4));
+        assert_eq!(rank("cpu.prof.3"), None);
+        assert_eq!(rank("rank"), None);
+    }
+}

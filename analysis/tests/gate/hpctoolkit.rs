@@ -1,0 +1,331 @@
+//! Databases of HPCToolkit: read, written and verified by the command. Needs Debian's python3.
+//!
+//! `programs/hpctoolkit.py` is a second reader, which was written from the format's document alone.
+//! `data/hpctoolkit-ping-pong/` is a database by HPCToolkit 2023.03.
+
+use serde_json::Value;
+use sigprof_analysis::{
+    formats::read_file,
+    profile::{LabelValue, Profile, label},
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn sigprof(arguments: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+    command.args(arguments).current_dir(directory).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn succeeds(arguments: &[&str], directory: &Path) -> String {
+    let output = sigprof(arguments, directory);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Returns the message of a command that exits with status 1.
+#[track_caller]
+fn fails(arguments: &[&str], directory: &Path) -> String {
+    let output = sigprof(arguments, directory);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    text(&output.stderr)
+}
+
+/// Nanoseconds by folded stack.
+type Stacks = BTreeMap<String, i64>;
+
+fn folded(profile: &str, directory: &Path) -> Stacks {
+    let lines = succeeds(&["convert", "--to", "folded", profile], directory);
+    let lines = lines.lines().filter_map(|line| line.rsplit_once(' '));
+    lines.map(|(stack, value)| (stack.to_owned(), value.parse().expect("a number"))).collect()
+}
+
+/// What the second reader finds.
+fn decoded(database: &Path) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hpctoolkit.py");
+    let output = Command::new("python3").arg(script).arg(database).output().expect("python3 starts");
+    assert!(output.status.success(), "{}: {}", database.display(), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+/// The sum over all threads of the second reader's stacks.
+fn stacks_of(decoded: &Value, metric: &str) -> Stacks {
+    let mut stacks = Stacks::new();
+    for thread in decoded["threads"].as_array().expect("a list") {
+        for (stack, seconds) in thread["stacks"][metric].as_object().into_iter().flatten() {
+            let nanos = (seconds.as_f64().expect("a number") * 1e9).round() as i64;
+            *stacks.entry(stack.clone()).or_default() += nanos;
+        }
+    }
+    stacks
+}
+
+#[test]
+fn reports_read_a_database_of_hpcprof() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = data("hpctoolkit-ping-pong");
+    let database = database.to_str().unwrap();
+    let top = succeeds(&["top", "--nodefraction=0", database], directory.path());
+    // The figures are those of llnl-hatchet.
+    assert!(top.contains("Total samples = 262.07ms"), "{top}");
+    assert!(top.lines().any(|line| line.contains("262.07ms   100%") && line.ends_with("main")), "{top}");
+    assert!(top.lines().any(|line| line.contains("12.03ms") && line.ends_with("  MPI_Finalize")), "{top}");
+    let ranks = ["0", "1"].map(|rank| {
+        let all = succeeds(&["traces", "--tagfocus", &format!("rank={rank}"), database], directory.path());
+        assert!(all.contains(&format!("rank:  {rank}\n")), "{all}");
+        all.len()
+    });
+    assert!(ranks.iter().all(|&length| length > 100), "{ranks:?}");
+
+    succeeds(&["convert", "--to", "pprof", "-o", "ping.pb.gz", database], directory.path());
+    assert_eq!(folded("ping.pb.gz", directory.path()), folded(database, directory.path()));
+    succeeds(&["flamegraph", "-o", "flame.svg", database], directory.path());
+    succeeds(&["report", "-o", "page.html", database], directory.path());
+    let picture = fs::read_to_string(directory.path().join("flame.svg")).unwrap();
+    assert!(picture.contains("psm_progress_wait"));
+    let checked = succeeds(&["hpctoolkit", "check", database], directory.path());
+    assert!(checked.ends_with("2 threads, 317 values, 2 traces: no rule is violated\n"), "{checked}");
+}
+
+/// The values of all structures agree, by a reader that shares no code with the writer.
+#[test]
+fn a_second_reader_finds_the_same_values() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["recursion", "containers", "inlining", "python", "labels"] {
+        let profile = data(&format!("{name}.pb.gz"));
+        let profile = profile.to_str().unwrap();
+        succeeds(&["convert", "--to", "hpctoolkit", "--no-sources", "-o", name, profile], directory.path());
+        let found = decoded(&directory.path().join(name));
+        assert_eq!(found["metrics"], serde_json::json!(["CPUTIME (sec)"]), "{name}");
+        let expected = folded(profile, directory.path());
+        let expected: Stacks = expected.into_iter().filter(|(_, value)| *value != 0).collect();
+        let stacks = stacks_of(&found, "CPUTIME (sec)");
+        let unnamed = |stack: &String| stack.contains("<unknown procedure>");
+        if !stacks.keys().any(unnamed) {
+            assert_eq!(stacks, expected, "{name}");
+        }
+        assert_eq!(stacks.values().sum::<i64>(), expected.values().sum::<i64>(), "{name}");
+        let checked = succeeds(&["hpctoolkit", "check", name], directory.path());
+        assert!(checked.ends_with("no rule is violated\n") && checked.lines().count() == 1, "{checked}");
+        // And back.
+        let again = folded(name, directory.path());
+        assert_eq!(again.values().sum::<i64>(), expected.values().sum::<i64>(), "{name}");
+        assert_eq!(again, stacks, "{name}");
+    }
+    let inlined = decoded(&directory.path().join("inlining"));
+    assert!(inlined["contexts"]["inlined function"].as_u64().is_some_and(|count| count > 0), "{inlined}");
+}
+
+/// Seconds of each thread, by rank and number of the thread.
+fn threads_of(decoded: &Value) -> BTreeMap<(u64, u64), i64> {
+    let threads = decoded["threads"].as_array().expect("a list").iter();
+    let thread = |thread: &Value| {
+        let id = |kind: &str| thread["identifiers"][kind].as_u64().expect("an identifier");
+        let seconds = thread["stacks"]["CPUTIME (sec)"].as_object().into_iter().flatten();
+        let nanos = seconds.map(|(_, seconds)| (seconds.as_f64().expect("a number") * 1e9).round() as i64);
+        ((id("RANK"), id("THREAD")), nanos.sum())
+    };
+    threads.map(thread).collect()
+}
+
+fn nanos_of(profile: &Profile, thread: i64) -> i64 {
+    let is_it = |labels: &[sigprof_analysis::profile::Label]| {
+        labels.iter().any(|label| {
+            *label.key == *label::THREAD_ID && label.value == LabelValue::Number(thread, "".into())
+        })
+    };
+    let samples = profile.samples.iter().filter(|sample| is_it(profile.labels(sample.labels)));
+    samples.map(|sample| sample.values[profile.default_type]).sum()
+}
+
+/// Four processes as ranks, recorded at the same time.
+#[test]
+fn a_recording_of_ranks_keeps_the_time_of_each_thread() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("work.py");
+    fs::write(&program, include_str!("../programs/work.py")).unwrap();
+    let mut recorders = Vec::new();
+    for rank in 0..4 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+        command.args(["record", "--quiet", "-o", &format!("prof.rank{rank}.pb.gz"), "--", "python3"]);
+        command.arg(&program).current_dir(directory.path());
+        command.env("SIGPROF_LIBRARY", crate::built::Libraries::find_or_build().shared);
+        recorders.push(command.spawn().expect("the command starts"));
+    }
+    let profiles: Vec<String> = (0..4).map(|rank| format!("prof.rank{rank}.pb.gz")).collect();
+    for mut recorder in recorders {
+        assert!(recorder.wait().expect("it ends").success());
+    }
+    let mut arguments = vec!["convert", "--to", "hpctoolkit", "-o", "database"];
+    arguments.extend(profiles.iter().map(String::as_str));
+    succeeds(&arguments, directory.path());
+    let found = threads_of(&decoded(&directory.path().join("database")));
+    for (rank, name) in profiles.iter().enumerate() {
+        let profile = read_file(&directory.path().join(name)).unwrap();
+        let mut ids: Vec<i64> = profile
+            .label_sets
+            .iter()
+            .flatten()
+            .filter_map(|one| match one.value {
+                LabelValue::Number(id, _) if *one.key == *label::THREAD_ID => Some(id),
+                _ => None,
+            })
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let expected: Vec<i64> =
+            ids.iter().map(|&id| nanos_of(&profile, id)).filter(|&nanos| nanos > 0).collect();
+        let of_rank = found.range((rank as u64, 0)..(rank as u64 + 1, 0));
+        assert_eq!(of_rank.map(|(_, &nanos)| nanos).collect::<Vec<_>>(), expected, "{name}");
+        assert!(!expected.is_empty(), "{name}");
+    }
+    let top = succeeds(&["top", "database"], directory.path());
+    assert!(top.contains("Type: cpu"), "{top}");
+}
+
+#[test]
+fn ranks_come_from_the_option_then_file_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = data("recursion.pb.gz");
+    for name in ["run-rank_7.pb.gz", "run-rank_3.pb.gz"] {
+        fs::copy(&source, directory.path().join(name)).unwrap();
+    }
+    let ranks = |options: &[&str], target: &str| {
+        let profiles = ["run-rank_7.pb.gz", "run-rank_3.pb.gz"];
+        let all = [&["convert", "--to", "hpctoolkit", "-o", target], options, &profiles].concat();
+        succeeds(&all, directory.path());
+        threads_of(&decoded(&directory.path().join(target)))
+            .into_keys()
+            .map(|(rank, _)| rank)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ranks(&[], "by-name"), [3, 7]);
+    assert_eq!(ranks(&["--rank", "40"], "by-option"), [40, 41]);
+}
+
+#[test]
+fn sources_are_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("over").join("work.c");
+    fs::create_dir(source.parent().unwrap()).unwrap();
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let stacks = format!("main ({}:1);leaf (/gone/away.c:2) 10\n", source.display());
+    // `perf script` and folded stacks have no files, pprof's format has.
+    fs::write(directory.path().join("one.folded"), stacks).unwrap();
+    let profile = {
+        let mut profile = read_file(&directory.path().join("one.folded")).unwrap();
+        for (function, path) in profile.functions.iter_mut().zip([source.to_str().unwrap(), "/gone/away.c"]) {
+            function.file = path.into();
+        }
+        profile
+    };
+    let mut written = Vec::new();
+    sigprof_analysis::formats::pprof::write(&profile, &mut written).unwrap();
+    fs::write(directory.path().join("one.pb.gz"), written).unwrap();
+    succeeds(&["convert", "--to", "hpctoolkit", "-o", "with", "one.pb.gz"], directory.path());
+    succeeds(
+        &["convert", "--to", "hpctoolkit", "--no-sources", "-o", "without", "one.pb.gz"],
+        directory.path(),
+    );
+    let copies = |name: &str| decoded(&directory.path().join(name))["copies"].clone();
+    assert_eq!(copies("with"), serde_json::json!([format!("src{}", source.display())]));
+    assert_eq!(copies("without"), serde_json::json!([]));
+    // The path is the original one when it is read again.
+    let profile = read_file(&directory.path().join("with")).unwrap();
+    assert!(profile.functions.iter().any(|function| Path::new(&*function.file) == source));
+}
+
+#[test]
+fn existing_directories_are_replaced_only_if_they_are_databases() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let profile = data("recursion.pb.gz");
+    let convert = |options: &[&'static str]| {
+        let mut arguments = vec!["convert", "--to", "hpctoolkit"];
+        arguments.extend(options);
+        arguments.push(profile.to_str().unwrap());
+        arguments.iter().map(|argument| argument.to_string()).collect::<Vec<_>>()
+    };
+    let run = |options: &[&'static str]| {
+        let arguments = convert(options);
+        sigprof(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), path)
+    };
+    let is_refused = |options: &[&'static str], reason: &str| {
+        let output = run(options);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {message}");
+        assert!(message.contains(reason), "{options:?}: {message}");
+    };
+    assert!(run(&["-o", "database"]).status.success());
+    is_refused(&["-o", "database"], "database: the directory exists; replace it with `--force`");
+    fs::write(path.join("database/mine"), "").unwrap();
+    assert!(run(&["-o", "database", "--force"]).status.success());
+    assert!(!path.join("database/mine").exists());
+
+    fs::create_dir(path.join("other")).unwrap();
+    fs::write(path.join("other/mine"), "").unwrap();
+    is_refused(&["-o", "other", "--force"], "has other contents");
+    fs::write(path.join("file"), "").unwrap();
+    is_refused(&["-o", "file", "--force"], "is not a directory");
+    is_refused(&[], "a database is a directory; name it with `-o DIR`");
+    is_refused(&["-o", "absent/database"], "absent/database: cannot write the database: No such file");
+    let refused = fails(&["convert", "--to", "folded", "--rank", "3", profile.to_str().unwrap()], path);
+    assert!(refused.contains("--rank: only databases have it"), "{refused}");
+    let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
+    let hidden: Vec<_> = names.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+    assert!(hidden.is_empty(), "temporary directories: {hidden:?}");
+}
+
+/// As on a full disk.
+#[test]
+fn a_failed_write_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 1; trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_sigprof")]);
+    shell.args(["convert", "--to", "hpctoolkit", "-o", "database"]).arg(data("containers.pb.gz"));
+    let output = shell.current_dir(directory.path()).output().expect("sh starts");
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(message.contains("File too large"), "{message}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "something is left");
+}
+
+#[test]
+fn check_prints_each_violation() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    for name in ["meta.db", "profile.db", "cct.db", "trace.db"] {
+        fs::copy(data("hpctoolkit-ping-pong").join(name), copy.join(name)).unwrap();
+    }
+    let mut contexts = fs::read(copy.join("cct.db")).unwrap();
+    let last = contexts.len() - 1;
+    contexts[last] = b'x';
+    fs::write(copy.join("cct.db"), contexts).unwrap();
+    let output = sigprof(&["hpctoolkit", "check", "copy"], directory.path());
+    assert_eq!(output.status.code(), Some(1));
+    let printed = text(&output.stdout);
+    let offset = last - 7;
+    assert!(
+        printed.contains(&format!("cct.db: at offset {offset:#x}: the file does not end with __ctx.db")),
+        "{printed}"
+    );
+    assert!(printed.ends_with("1 violation\n"), "{printed}");
+    fs::remove_file(copy.join("profile.db")).unwrap();
+    let message = fails(&["hpctoolkit", "check", "copy"], directory.path());
+    assert!(message.contains("copy/profile.db: cannot read the database: No such file"), "{message}");
+    let message = fails(&["top", "copy"], directory.path());
+    assert!(message.contains("copy/profile.db: cannot read the database: No such file"), "{message}");
+}
