@@ -67,18 +67,14 @@ pub(super) fn check(
 }
 
 fn check_general(checked: &mut Checked<'_, '_>) -> Option<()> {
-    let offset = checked.section("General").start;
-    let general = checked.file.head::<General>("General");
-    let general = checked.ok(offset, general)?;
+    let (offset, general) = checked.head::<General>("General")?;
     checked.text(offset, ("pTitle", "General"), general.title);
     checked.text(offset, ("pDescription", "General"), general.description);
     Some(())
 }
 
 fn check_kinds(checked: &mut Checked<'_, '_>) -> Option<usize> {
-    let offset = checked.section("IdNames").start;
-    let names = checked.file.head::<IdNames>("IdNames");
-    let names = checked.ok(offset, names)?;
+    let (offset, names) = checked.head::<IdNames>("IdNames")?;
     let pointers = checked.file.slice(names.names, u64::from(names.count) * 8);
     let pointers = checked.ok(offset, pointers)?;
     let range = names.names..names.names + pointers.len() as u64;
@@ -97,9 +93,7 @@ fn check_kinds(checked: &mut Checked<'_, '_>) -> Option<usize> {
 
 fn check_metrics(checked: &mut Checked<'_, '_>, meta: &mut CheckedMeta) -> Option<()> {
     const SECTION: &str = "Metrics";
-    let offset = checked.section(SECTION).start;
-    let head = checked.file.head::<Metrics>(SECTION);
-    let head = checked.ok(offset, head)?;
+    let (offset, head) = checked.head::<Metrics>(SECTION)?;
     let scopes = checked.array::<Scope>(
         offset,
         ("pScopes", SECTION),
@@ -230,9 +224,7 @@ fn list<'a, R: Record>(
     checked: &mut Checked<'a, '_>,
     section: &'static str,
 ) -> Option<(super::Array<'a, R>, Elements)> {
-    let offset = checked.section(section).start;
-    let head = checked.file.head::<List>(section);
-    let head = checked.ok(offset, head)?;
+    let (offset, head) = checked.head::<List>(section)?;
     let name = format!("p{section}");
     let array = checked.array(offset, (&name, section), head.start, head.count.into(), head.size.into())?;
     let elements = Elements { start: head.start, count: head.count.into(), size: head.size.into() };
@@ -241,9 +233,7 @@ fn list<'a, R: Record>(
 
 fn check_contexts(checked: &mut Checked<'_, '_>, lists: &Lists, meta: &mut CheckedMeta) -> Option<()> {
     const SECTION: &str = "Context";
-    let offset = checked.section(SECTION).start;
-    let head = checked.file.head::<Contexts>(SECTION);
-    let head = checked.ok(offset, head)?;
+    let (offset, head) = checked.head::<Contexts>(SECTION)?;
     let entries = ("pEntryPoints", SECTION);
     checked.array::<EntryPoint>(offset, entries, head.entry_points, head.count.into(), head.size.into())?;
     meta.nodes.push(CheckedNode::default());

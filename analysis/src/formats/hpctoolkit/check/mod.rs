@@ -164,6 +164,13 @@ impl<'a, 'f> Checked<'a, 'f> {
         result.map_err(|error| self.add(true, offset, error.to_string())).ok()
     }
 
+    /// Returns the header of a section, and its offset.
+    fn head<R: Record>(&mut self, section: &'static str) -> Option<(u64, R)> {
+        let offset = self.section(section).start;
+        let head = self.file.head(section);
+        Some((offset, self.ok(offset, head)?))
+    }
+
     /// Checks that a pointer has the alignment of a record.
     fn aligned<R: Record>(&mut self, offset: u64, name: &str, pointer: u64) {
         self.ensure(pointer % R::ALIGNMENT as u64 == 0, offset, || {

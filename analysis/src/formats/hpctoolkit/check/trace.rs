@@ -16,9 +16,7 @@ pub(super) fn check(
 ) -> Option<usize> {
     const SECTION: &str = "CtxTraces";
     let mut checked = Checked::open(TRACE, bytes, findings)?;
-    let offset = checked.section(SECTION).start;
-    let head = checked.file.head::<Traces>(SECTION);
-    let head = checked.ok(offset, head)?;
+    let (offset, head) = checked.head::<Traces>(SECTION)?;
     let array = ("pTraces", SECTION);
     let traces = checked.array::<Trace>(offset, array, head.traces, head.count.into(), head.size.into())?;
     let mut known = vec![false; profiles.are_threads.len()];

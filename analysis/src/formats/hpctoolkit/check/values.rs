@@ -47,9 +47,7 @@ pub(super) fn check_profiles(
 ) -> Option<CheckedProfiles> {
     const SECTION: &str = "ProfileInfos";
     let mut checked = Checked::open(PROFILE, bytes, findings)?;
-    let offset = checked.section(SECTION).start;
-    let head = checked.file.head::<Profiles>(SECTION);
-    let head = checked.ok(offset, head)?;
+    let (offset, head) = checked.head::<Profiles>(SECTION)?;
     let array = ("pProfiles", SECTION);
     let profiles =
         checked.array::<ThreadProfile>(offset, array, head.profiles, head.count.into(), head.size.into())?;
@@ -331,9 +329,7 @@ pub(super) fn check_contexts(
 ) -> Option<()> {
     const SECTION: &str = "CtxInfos";
     let mut checked = Checked::open(CONTEXT, bytes, findings)?;
-    let offset = checked.section(SECTION).start;
-    let head = checked.file.head::<ContextInfos>(SECTION);
-    let head = checked.ok(offset, head)?;
+    let (offset, head) = checked.head::<ContextInfos>(SECTION)?;
     let array = ("pCtxs", SECTION);
     let contexts =
         checked.array::<ContextInfo>(offset, array, head.contexts, head.count.into(), head.size.into())?;

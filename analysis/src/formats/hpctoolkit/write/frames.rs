@@ -19,12 +19,15 @@ pub(super) fn begins_at_entry(profile: &Profile, chain: &[LocationId]) -> bool {
         "start_thread",
         "thread_start",
     ];
-    let line = chain.last().and_then(|&id| profile.location(id).lines.last());
-    line.is_some_and(|line| {
-        let name = &*profile.function(line.function).name;
-        // Names can have a version: `__libc_start_main@@GLIBC_2.34`.
-        ENTRIES.contains(&name.split('@').next().unwrap_or(name))
-    })
+    let is_entry = |&id: &LocationId| {
+        profile.location(id).lines.last().is_some_and(|line| {
+            let name = &*profile.function(line.function).name;
+            // Names can have a version: `__libc_start_main@@GLIBC_2.34`.
+            ENTRIES.contains(&name.split('@').next().unwrap_or(name))
+        })
+    };
+    // In a stripped program, `_start` has no name, and calls `__libc_start_main`.
+    chain.iter().rev().take(2).any(is_entry)
 }
 
 /// The contexts of the locations of a profile.
@@ -85,4 +88,23 @@ fn frames(profile: &Profile, id: LocationId, names: &mut Names) -> Vec<(Kind, Ki
         frame(&function.name, 0, &function.file, (function.start_line, line), depth > 0)
     };
     lines.map(frame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::folded;
+
+    #[test]
+    fn stacks_begin_at_the_code_that_starts_threads() {
+        let begins = |stack: &str| {
+            let profile = folded::read(format!("{stack} 1\n").as_bytes()).unwrap();
+            begins_at_entry(&profile, profile.samples.get(0).chain)
+        };
+        for stack in ["_start;main;work", "clone3;start_thread;work", "main;work", "work"] {
+            assert_eq!(begins(stack), stack != "work", "{stack}");
+        }
+        assert!(begins("[app]+0x1234;__libc_start_main@@GLIBC_2.34;main"), "stripped");
+        assert!(!begins("outer;work;start_thread"));
+    }
 }
