@@ -23,6 +23,7 @@ pub mod formats;
 pub mod granularity;
 pub mod graph;
 pub mod profile;
+pub mod rank;
 pub mod record;
 pub mod report;
 pub mod symbolize;

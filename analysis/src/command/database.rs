@@ -7,13 +7,14 @@ use sigprof_analysis::{
     Error,
     error::ErrorKind,
     formats::hpctoolkit::{DatabaseWriter, WriteOptions, is_database},
+    rank,
 };
 use std::{path::Path, process::ExitCode};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HPCToolkit databases")]
 pub(crate) struct DatabaseOptions {
-    /// Rank of the first profile; the others follow [default: labels of the samples, then file names with rankN]
+    /// Rank of the first profile; the others follow [default: labels of the samples, then file names]
     #[arg(long, value_name = "N", hide_short_help = true)]
     rank: Option<u32>,
 
@@ -76,7 +77,7 @@ impl DatabaseOptions {
         let done = input.for_each(|path, profile| {
             let rank = match self.rank {
                 Some(first) => Some(first.saturating_add(number).into()),
-                None => rank_of_name(path),
+                None => rank::in_name(path),
             };
             number += 1;
             if let Some(bar) = &bar {
@@ -108,30 +109,5 @@ impl DatabaseOptions {
             (true, false, _) => refused("the directory exists, and has other contents", "name another one"),
             (false, ..) => refused("it exists, and is not a directory", "name another one"),
         }
-    }
-}
-
-/// Returns the rank in a file name: the digits after `rank`, such as `3` in `prof.rank3.pb.gz`.
-fn rank_of_name(path: &Path) -> Option<i64> {
-    let name = path.file_name()?.to_string_lossy().to_lowercase();
-    name.match_indices("rank").find_map(|(place, word)| {
-        let rest = name[place + word.len()..].trim_start_matches(['-', '_', '.', '=']);
-        let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..end].parse().ok()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_names_have_ranks() {
-        let rank = |name: &str| rank_of_name(Path::new(name));
-        assert_eq!(rank("/tmp/rank7/prof.rank3.pb.gz"), Some(3));
-        assert_eq!(rank("Rank_012.prof"), Some(12));
-        assert_eq!(rank("frank.rank-4"), Some(4));
-        assert_eq!(rank("cpu.prof.3"), None);
-        assert_eq!(rank("rank"), None);
     }
 }

@@ -8,13 +8,14 @@ use sigprof_analysis::{
     granularity::Granularity,
     graph::Trim,
     profile::Profile,
+    rank,
     record::{self, Recorded, Refusal},
     report::{Colors, Context, top},
 };
 use std::{
     ffi::OsString,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -37,7 +38,8 @@ const HOTTEST: usize = 10;
   sigprof record -F 1000 --no-children -- perl script.pl
   sigprof top sigprof.pb.gz")]
 pub(crate) struct RecordArgs {
-    /// Profile to write; an existing file is kept as FILE.old. Uncompressed if the name ends in .pb
+    /// Profile to write; an existing file is kept as FILE.old. Uncompressed if the name ends in .pb.
+    /// In MPI programs, the rank is added to the name, such as sigprof.rank-3.pb.gz
     #[arg(short, long, value_name = "FILE", default_value = record::DEFAULT_OUTPUT, value_parser = profile_file(),
         value_hint = ValueHint::FilePath)]
     output: PathBuf,
@@ -137,7 +139,7 @@ impl RecordArgs {
             timer_signal: self.timer_signal,
             children: !self.no_children,
             keep_files: !self.no_keep_files,
-            output: self.output,
+            output: with_rank(self.output),
             quiet: self.quiet,
             live: self.live,
         };
@@ -153,6 +155,18 @@ impl RecordArgs {
         // Output errors are ignored: the command's status matters more.
         let _ = tell(&recorded, self.quiet);
         Ok(recorded.end.repeat())
+    }
+}
+
+/// Adds the rank of this process in a parallel program to the name of a file: each rank has its own
+/// profile.
+fn with_rank(path: PathBuf) -> PathBuf {
+    let is_device = std::fs::metadata(&path).is_ok_and(|status| !status.is_file());
+    match rank::of_variables(|name| std::env::var(name).ok()) {
+        Some(rank) if !is_device && path.file_name().is_some() && path != Path::new("-") => {
+            rank::with_rank(&path, rank)
+        }
+        _ => path,
     }
 }
 

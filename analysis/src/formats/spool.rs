@@ -4,6 +4,7 @@ use super::chains::Chains;
 use crate::{
     error::{Error, ErrorKind},
     profile::{Label, LabelSetId, LabelValue, Profile, label},
+    rank,
 };
 use sigprof::{
     Thread,
@@ -31,10 +32,12 @@ pub fn read(spool: &Spool) -> Result<Profile, Error> {
     chains.reserve(samples.len(), samples.iter().map(|sample| sample.pcs.len()).sum());
     let program = spool.program().file_name().unwrap_or_default().to_string_lossy();
     let id = LabelValue::Number(i64::from(spool.process()), "".into());
-    let mut threads = ThreadLabels::new(vec![
+    let mut common = vec![
         Label { key: label::PROCESS.into(), value: LabelValue::Text(program.into()) },
         Label { key: label::PROCESS_ID.into(), value: id },
-    ]);
+    ];
+    common.extend(rank::in_target(spool.target()).map(rank::label));
+    let mut threads = ThreadLabels::new(common);
     for sample in samples {
         let labels = threads.get(&mut chains, sample.thread);
         chains.push(sample.count, sample.pcs.into_iter(), labels);

@@ -15,6 +15,7 @@ use crate::{
     error::ErrorKind,
     formats,
     profile::{self, Label, LabelValue, Profile, ValueType, label},
+    rank,
     symbolize::KeptObject,
 };
 use sigprof::recover::{self, Owner, RecoverError, Spool};
@@ -361,12 +362,16 @@ impl Collector {
     /// Reads the profile of a process without a spool, or with a full one.
     fn read_file(&mut self, path: &Path) -> Result<Profile, Error> {
         let mut profile = formats::read_file(path)?;
-        let behind = path.as_os_str().as_bytes().get(self.target.as_os_str().len() + 1..).unwrap_or_default();
-        let digits = behind.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
+        let rest = path.as_os_str().as_bytes().get(self.target.as_os_str().len()..).unwrap_or_default();
+        // The rank comes before the process ID.
+        let digits = rest.split(|&byte| byte == b'_').nth(1).unwrap_or_default();
+        let digits = digits.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
         let process = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
         if let Some(process) = process.filter(|_| profile.label_sets.len() == 1) {
             let value = LabelValue::Number(process.into(), "".into());
-            profile.label_sets.push(vec![Label { key: label::PROCESS_ID.into(), value }]);
+            let mut labels = vec![Label { key: label::PROCESS_ID.into(), value }];
+            labels.extend(rank::in_target(path).map(rank::label));
+            profile.label_sets.push(labels);
             profile.samples.labels_mut().fill(crate::profile::LabelSetId(1));
         }
         self.tally.programs += 1;
@@ -388,9 +393,11 @@ impl Collector {
 
     /// Returns profiles of processes without a spool, or with a full one.
     fn files(&self) -> Vec<PathBuf> {
-        let mut prefix = self.target.file_name().unwrap_or_default().as_bytes().to_vec();
-        prefix.push(b'_');
-        files_of(directory_of(&self.target), |name| name.starts_with(&prefix))
+        let prefix = self.target.file_name().unwrap_or_default().as_bytes();
+        let is_suffix = |rest: &[u8]| {
+            rest.starts_with(b"_") || rank::SUFFIXES.iter().any(|suffix| rest.starts_with(suffix.as_bytes()))
+        };
+        files_of(directory_of(&self.target), |name| name.strip_prefix(prefix).is_some_and(is_suffix))
     }
 }
 

@@ -3,7 +3,7 @@
 //! It is in memory if possible, because its files are written at every tick, and its name has the
 //! user ID. The recorder removes it at its exit, `sigprof recover` after a kill.
 
-use super::{Collector, Output, directory_of, preload, reason_alone};
+use super::{Collector, Output, preload, reason_alone, with_word};
 use crate::{Error, error::ErrorKind};
 use nix::fcntl::{Flock, FlockArg};
 use sigprof::{Clock, interface::RECORDERS_FILE};
@@ -117,7 +117,7 @@ impl PrivateDirectory {
             if is_written {
                 let path = self.directory.path().join(SESSION);
                 let mut session = self.session;
-                session.output = late_name(&session.output);
+                session.output = with_word(&session.output, "-late");
                 let _ = fs::write(path, session.to_bytes());
             }
             return Some(self.directory.keep());
@@ -273,14 +273,6 @@ fn concat(before: &[u8], word: &OsStr, behind: &[u8]) -> OsString {
     OsString::from_vec([before, word.as_bytes(), behind].concat())
 }
 
-/// Returns the path of a second profile of a recording: `-late` is added to the name.
-pub(super) fn late_name(output: &Path) -> PathBuf {
-    let name = output.file_name().unwrap_or_default().as_bytes();
-    let dot = name.iter().skip(1).position(|&byte| byte == b'.').map_or(name.len(), |place| place + 1);
-    let (stem, extension) = name.split_at(dot);
-    directory_of(output).join(OsString::from_vec([stem, b"-late", extension].concat()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,17 +343,6 @@ mod tests {
                 Err(kind.into())
             });
             assert_eq!(tries, expected, "{kind}");
-        }
-    }
-
-    #[test]
-    fn late_profile_has_another_name() {
-        for (output, late) in [
-            ("/a.b/sigprof.pb.gz", "/a.b/sigprof-late.pb.gz"),
-            ("/x/profile", "/x/profile-late"),
-            ("/x/.hidden", "/x/.hidden-late"),
-        ] {
-            assert_eq!(late_name(Path::new(output)), Path::new(late));
         }
     }
 }

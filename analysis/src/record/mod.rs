@@ -58,6 +58,7 @@ use sigprof::{
 };
 use std::{
     ffi::OsString,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -254,6 +255,14 @@ fn unsampled(time: Duration, clock: Clock) -> String {
     format!("unaccounted: {:.6} s of {}", time.as_secs_f64(), live::unit(clock))
 }
 
+/// Adds a word to the name of a profile, before its extension.
+pub(crate) fn with_word(path: &Path, word: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let extension = [&b".pb.gz"[..], b".pb"].into_iter().find(|extension| name.ends_with(extension));
+    let (stem, extension) = name.split_at(name.len() - extension.map_or(0, <[u8]>::len));
+    path.with_file_name(OsString::from_vec([stem, word.as_bytes(), extension].concat()))
+}
+
 /// Returns the directory of a path, which may be a file name only.
 fn directory_of(path: &Path) -> &Path {
     match path.parent() {
@@ -279,6 +288,18 @@ mod tests {
         let time = Duration::from_micros(34_567);
         assert_eq!(unsampled(time, Clock::Cpu), "unaccounted: 0.034567 s of CPU time");
         assert_eq!(unsampled(time, Clock::Wall), "unaccounted: 0.034567 s of threads' time");
+    }
+
+    #[test]
+    fn words_are_added_before_the_extension() {
+        for (path, expected) in [
+            ("/a.b/sigprof.pb.gz", "/a.b/sigprof-late.pb.gz"),
+            ("run-1.5.pb", "run-1.5-late.pb"),
+            ("/x/profile", "/x/profile-late"),
+            ("/x/.hidden", "/x/.hidden-late"),
+        ] {
+            assert_eq!(with_word(Path::new(path), "-late"), Path::new(expected));
+        }
     }
 
     #[test]

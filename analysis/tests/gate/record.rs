@@ -5,6 +5,7 @@ mod code;
 mod ends;
 mod left_behind;
 mod processes;
+mod ranks;
 mod refusals;
 mod spools;
 mod support;
