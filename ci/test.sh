@@ -5,6 +5,9 @@ set -eu
 cd "$(dirname "$0")/.."
 
 ci/setup.sh
+# It takes a while, and the compilers do as well.
+ci/hatchet.sh >/dev/null &
+hatchet=$!
 # A test that needs one of these programs fails without it. As root, so does one that needs mounts, if root may mount here.
 if command -v dpkg-query >/dev/null; then
     export SIGPROF_TEST_REQUIRE=tools
@@ -24,7 +27,9 @@ if [ -n "$nextest" ]; then
     cargo build --release --package sigprof-cdylib --lib --locked &
     cargo test --workspace --locked --doc
     wait $!
-    ci/run_tests.py "$nextest" --workspace --locked
+    wait "$hatchet"
+    SIGPROF_TEST_HATCHET=$(ci/hatchet.sh) ci/run_tests.py "$nextest" --workspace --locked
 else
-    cargo test --workspace --locked --no-fail-fast
+    wait "$hatchet"
+    SIGPROF_TEST_HATCHET=$(ci/hatchet.sh) cargo test --workspace --locked --no-fail-fast
 fi

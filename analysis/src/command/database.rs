@@ -26,6 +26,10 @@ pub(crate) struct DatabaseOptions {
     #[arg(long, hide_short_help = true)]
     one_entry_point: bool,
 
+    /// Write names in ASCII, other characters as \u{e9}, for Hatchet and other readers in Python
+    #[arg(long, hide_short_help = true)]
+    ascii: bool,
+
     /// Replace an existing database
     #[arg(long, hide_short_help = true)]
     force: bool,
@@ -39,6 +43,7 @@ impl DatabaseOptions {
             ("rank", self.rank.is_some()),
             ("no-sources", self.no_sources),
             ("one-entry-point", self.one_entry_point),
+            ("ascii", self.ascii),
             ("force", self.force),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
@@ -65,6 +70,7 @@ impl DatabaseOptions {
             title: input.title(),
             copies_sources: !self.no_sources,
             has_one_entry_point: self.one_entry_point,
+            is_ascii: self.ascii,
         };
         let mut writer = DatabaseWriter::new(target, options)?;
         let count = input.count();

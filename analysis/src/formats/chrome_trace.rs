@@ -4,15 +4,13 @@
 //! none. pprof profiles of some tools have the label [`TIME_LABEL`], the end of each sample in
 //! nanoseconds since 1970. A frame shared by consecutive samples of a thread is one slice.
 
-use super::{ensure_no_negative, frames::LocationFrames};
+pub use super::times::TIME_LABEL;
+use super::{ensure_no_negative, frames::LocationFrames, times::Times};
 use crate::{
     error::{Error, ErrorKind},
-    profile::{Label, LabelValue, Profile, Thread, Threads},
+    profile::{Profile, Thread, Threads},
 };
 use std::io::{self, Write};
-
-/// Label with the end time of a sample, written by Datadog's and other continuous profilers.
-pub const TIME_LABEL: &str = "end_timestamp_ns";
 
 /// Writes the samples; the value of the type `value` is the duration of each.
 ///
@@ -26,33 +24,18 @@ pub fn write(profile: &Profile, value: usize, out: impl Write) -> Result<(), Err
         return Err(Error::new(ErrorKind::Request, reason)
             .advise("this format needs values in nanoseconds; choose another --sample-type"));
     }
-    let stamps: Vec<Option<i64>> = profile.label_sets.iter().map(|labels| time_of(labels)).collect();
-    let has_stamp = |sample: crate::profile::SampleRef<'_>| stamps[sample.labels.index()].is_some();
-    if !profile.samples.iter().all(has_stamp) {
+    let times = Times::of(profile);
+    if !times.are_complete() {
         let reason =
             format!("this format needs the time of each sample, and some have no label {TIME_LABEL}");
         return Err(Error::new(ErrorKind::Request, reason).advise(
             "profiles of sigprof and gperftools have no times; use `firefox` or `speedscope`, which need none",
         ));
     }
-    put(profile, value, &stamps, out).map_err(Error::output)
+    put(profile, value, &times, out).map_err(Error::output)
 }
 
-fn time_of(labels: &[Label]) -> Option<i64> {
-    labels.iter().find_map(|label| match &label.value {
-        LabelValue::Number(time, _) if &*label.key == TIME_LABEL => Some(*time),
-        _ => None,
-    })
-}
-
-/// A sample's time span, in nanoseconds.
-struct Span {
-    begin: i64,
-    end: i64,
-    sample: usize,
-}
-
-fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Write) -> io::Result<()> {
+fn put(profile: &Profile, value: usize, times: &Times<'_>, mut out: impl Write) -> io::Result<()> {
     let frames = LocationFrames::of(profile);
     let names: Vec<serde_json::Value> = frames.frames.iter().map(|frame| (*frame.name).into()).collect();
     let mut events = TraceEvents { out: &mut out, count: 0 };
@@ -62,22 +45,13 @@ fn put(profile: &Profile, value: usize, stamps: &[Option<i64>], mut out: impl Wr
         let ids =
             format!(r#""pid":{},"tid":{}"#, thread.process_id.unwrap_or(0), thread.id.unwrap_or(number));
         events.names(thread, &ids)?;
-        let mut spans: Vec<Span> = samples
-            .into_iter()
-            .filter_map(|place| {
-                let sample = profile.samples.get(place);
-                let end = stamps[sample.labels.index()]?;
-                Some(Span { begin: end.saturating_sub(sample.values[value]), end, sample: place })
-            })
-            .collect();
-        spans.sort_by_key(|span| (span.end, span.sample));
         // The open frames, outermost first, with their start times.
         let mut open: Vec<(usize, i64)> = Vec::new();
         let mut now = i64::MIN;
-        for span in &spans {
+        for span in times.spans(&samples, value) {
             let chain: Vec<usize> =
                 frames.chain(profile.samples.get(span.sample).chain).rev().map(|place| place.frame).collect();
-            let is_consecutive = span.begin <= now.saturating_add(span.end.saturating_sub(span.begin) / 2);
+            let is_consecutive = span.follows(now);
             let same = open.iter().zip(&chain).take_while(|((frame, _), other)| frame == *other).count();
             let kept = if is_consecutive { same } else { 0 };
             for (frame, begin) in open.drain(kept..).rev() {

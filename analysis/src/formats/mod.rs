@@ -22,6 +22,7 @@ pub mod perf_script;
 pub mod pprof;
 pub mod speedscope;
 pub mod spool;
+mod times;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod trial;

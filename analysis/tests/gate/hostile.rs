@@ -14,6 +14,7 @@ use std::{
 
 use crate::tier::is_full;
 
+mod databases;
 mod elf;
 mod inputs;
 
@@ -219,6 +220,25 @@ fn maps_of_generated_code() {
         assert_eq!(hold(name, &arguments, size, BASE + FACTOR * size), "");
     }
 }
+
+#[test]
+fn databases_of_hpctoolkit() {
+    for (name, contexts, reason) in [
+        ("chain", databases::chain as databases::Contexts, "need more memory than 16 times the size"),
+        ("shared", databases::shared, "has a cycle, or two parents have the same children"),
+        ("siblings", databases::siblings, ""),
+    ] {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let size = databases::write(scratch.path(), contexts);
+        let messages = hold(name, &["top".as_ref(), scratch.path().as_ref()], size, BASE + FACTOR * size);
+        assert!(messages.contains(reason) && messages.is_empty() == reason.is_empty(), "{name}: {messages}");
+        let check = ["hpctoolkit".as_ref(), "check".as_ref(), scratch.path().as_os_str()];
+        hold(name, &check, size, BASE + FACTOR_OF_CHECK * size);
+    }
+}
+
+/// For a byte of a database that is checked: its values are kept, and the violations.
+const FACTOR_OF_CHECK: u64 = 32;
 
 /// For each byte of an object.
 const OBJECT_FACTOR: u64 = 256;

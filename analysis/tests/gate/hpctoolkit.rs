@@ -3,10 +3,11 @@
 //! `programs/hpctoolkit.py` is a second reader, which was written from the format's document alone.
 //! `data/hpctoolkit-ping-pong/` is a database by HPCToolkit 2023.03.
 
+use crate::skip::{Lack, skip};
 use serde_json::Value;
 use sigprof_analysis::{
-    formats::read_file,
-    profile::{LabelValue, Profile, label},
+    formats::{pprof, read_file},
+    profile::{Builder, Function, Label, LabelValue, Line, LocationId, Profile, label},
 };
 use std::{
     collections::BTreeMap,
@@ -328,4 +329,171 @@ fn check_prints_each_violation() {
     assert!(message.contains("copy/profile.db: cannot read the database: No such file"), "{message}");
     let message = fails(&["top", "copy"], directory.path());
     assert!(message.contains("copy/profile.db: cannot read the database: No such file"), "{message}");
+}
+
+/// Writes a profile of samples: process and thread ID, end time in nanoseconds (0 for none), stack
+/// from the outermost frame, and milliseconds.
+fn write_profile(path: &Path, samples: &[(i64, i64, i64, &str, i64)]) {
+    let mut builder = Builder::new(Profile::cpu_types());
+    let mut locations: BTreeMap<String, LocationId> = BTreeMap::new();
+    for &(process, thread, end, stack, millis) in samples {
+        let mut chain: Vec<LocationId> = Vec::new();
+        for name in stack.split(';') {
+            let id = *locations.entry(name.to_owned()).or_insert_with_key(|name| {
+                let name = builder.string(name);
+                let file = builder.string("/work/a.c");
+                let function = Function { system_name: name.clone(), name, file, start_line: 1 };
+                let function = builder.function(function);
+                let id = builder.location(None, 0x1000 + builder.profile.locations.len() as u64);
+                let line = Line { function, line: 7, column: 0 };
+                builder.profile.locations[id.index()].lines.push(line);
+                id
+            });
+            chain.insert(0, id);
+        }
+        let number =
+            |key: &str, value: i64| Label { key: key.into(), value: LabelValue::Number(value, "".into()) };
+        let mut labels = vec![number(label::PROCESS_ID, process), number(label::THREAD_ID, thread)];
+        labels.extend((end != 0).then(|| number("end_timestamp_ns", end)));
+        let labels = builder.label_set(&labels);
+        builder.profile.samples.push(&chain, &[1, millis * 1_000_000], labels);
+    }
+    let mut bytes = Vec::new();
+    pprof::write(&builder.finish(), &mut bytes).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn samples_with_times_become_traces() {
+    let directory = tempfile::tempdir().unwrap();
+    let ms = 1_000_000;
+    write_profile(
+        &directory.path().join("timed.pb.gz"),
+        &[
+            (10, 11, 1010 * ms, "main;work", 10),
+            (10, 10, 1010 * ms, "main;work", 10),
+            (10, 10, 1020 * ms, "main;work", 10),
+            (10, 10, 1030 * ms, "main;wait", 10),
+            // After a gap.
+            (10, 10, 2000 * ms, "main;wait", 10),
+            (10, 12, 0, "main;wait", 10),
+        ],
+    );
+    succeeds(&["convert", "--to", "hpctoolkit", "-o", "database", "timed.pb.gz"], directory.path());
+    let found = decoded(&directory.path().join("database"));
+    let traces: Vec<&Value> =
+        found["threads"].as_array().unwrap().iter().map(|thread| &thread["trace"]).collect();
+    let expected = serde_json::json!([
+        [
+            [1000 * ms, "main;work"],
+            [1020 * ms, "main;wait"],
+            [1030 * ms, ""],
+            [1990 * ms, "main;wait"],
+            [2000 * ms, ""]
+        ],
+        [[1000 * ms, "main;work"], [1010 * ms, ""]],
+        [],
+    ]);
+    assert_eq!(serde_json::json!(traces), expected);
+    let checked = succeeds(&["hpctoolkit", "check", "database"], directory.path());
+    assert!(checked.ends_with(", 2 traces: no rule is violated\n"), "{checked}");
+    let profile = read_file(&directory.path().join("database")).unwrap();
+    assert_eq!((profile.time_nanos, profile.duration_nanos), (1000 * ms, 1000 * ms));
+    // Without times there is no trace.
+    let other = data("recursion.pb.gz");
+    succeeds(&["convert", "--to", "hpctoolkit", "-o", "other", other.to_str().unwrap()], directory.path());
+    assert!(!directory.path().join("other/trace.db").exists());
+}
+
+#[test]
+fn names_outside_of_ascii_are_kept_or_escaped() {
+    let directory = tempfile::tempdir().unwrap();
+    write_profile(&directory.path().join("names.pb.gz"), &[(1, 1, 0, "main;größe::<é>", 10)]);
+    let convert = |target: &str, options: &[&str]| {
+        let all = [&["convert", "--to", "hpctoolkit", "-o", target, "names.pb.gz"], options].concat();
+        succeeds(&all, directory.path());
+        stacks_of(&decoded(&directory.path().join(target)), "CPUTIME (sec)").into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(convert("kept", &[]), ["main;größe::<é>"]);
+    assert_eq!(convert("ascii", &["--ascii"]), [r"main;gr\u{f6}\u{df}e::<\u{e9}>"]);
+}
+
+/// Seconds by function in `sigprof top`: inclusive and exclusive.
+fn top_of(arguments: &[&str], directory: &Path) -> BTreeMap<String, [f64; 2]> {
+    let all = [&["top", "--nodecount=0", "--nodefraction=0", "--unit=ms"], arguments].concat();
+    let text = succeeds(&all, directory);
+    let rows = text.lines().skip_while(|line| !line.contains("flat%")).skip(1);
+    let seconds = |field: &str| field.trim_end_matches("ms").parse::<f64>().expect(field) / 1e3;
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        (fields[5..].join(" "), [seconds(fields[3]), seconds(fields[0])])
+    };
+    rows.map(row).collect()
+}
+
+fn times_in(found: &Value) -> BTreeMap<String, [f64; 2]> {
+    let functions = found.as_object().expect("functions by name").iter();
+    functions
+        .map(|(name, times)| (name.clone(), serde_json::from_value(times.clone()).expect("two numbers")))
+        .collect()
+}
+
+#[track_caller]
+fn assert_equal_times(found: &BTreeMap<String, [f64; 2]>, expected: &BTreeMap<String, [f64; 2]>) {
+    assert!(found.keys().eq(expected.keys()), "{found:?} is not {expected:?}");
+    for (name, times) in found {
+        let is_equal =
+            times.iter().zip(expected[name]).all(|(time, expected)| (time - expected).abs() < 1e-9);
+        assert!(is_equal, "{name}: {found:?} is not {expected:?}");
+    }
+}
+
+/// Hatchet, in its mode for the summary and in the one for threads, finds the times of `sigprof top`.
+#[test]
+fn hatchet_finds_the_times_of_top() {
+    let Some(python) = std::env::var_os("SIGPROF_TEST_HATCHET").filter(|path| !path.is_empty()) else {
+        return skip(
+            Lack::Tool,
+            "SIGPROF_TEST_HATCHET is not set; ci/hatchet.sh installs Hatchet, and prints its value",
+        );
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let hatchet = |database: &str| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hatchet_reader.py");
+        let mut command = Command::new(&python);
+        command.arg(script).arg(database).current_dir(directory.path());
+        // Fonts and settings of its libraries.
+        command.env("MPLCONFIGDIR", directory.path().join("settings"));
+        let output = command.output().expect("Python starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("it is JSON")
+    };
+    // Each thread has each stack: otherwise its search for a thread's values fails.
+    let mut samples = Vec::new();
+    for (number, (process, thread)) in (1..).zip([(10, 10), (10, 11), (20, 20), (20, 21)]) {
+        samples.push((process, thread, 0, "main;work;leaf", 10 * number));
+        samples.push((process, thread, 0, "main;work;again;again;leaf", 7 * number));
+        samples.push((process, thread, 0, "main;wait", 100 + number));
+        samples.push((process, thread, 0, "main", 3));
+    }
+    write_profile(&directory.path().join("four.pb.gz"), &samples);
+    let convert = ["convert", "--to", "hpctoolkit", "--one-entry-point", "-o", "database", "four.pb.gz"];
+    succeeds(&convert, directory.path());
+    let found = hatchet("database");
+    let expected = top_of(&["four.pb.gz"], directory.path());
+    assert_equal_times(&times_in(&found["functions"]), &expected);
+    assert_eq!(expected["main"][0], 0.592);
+    assert!((found["total"].as_f64().unwrap() - 0.592).abs() < 1e-9, "{found}");
+    let profiles = found["profiles"].as_object().unwrap_or_else(|| panic!("{}", found["error"]));
+    assert_eq!(profiles.len(), 4);
+    for (profile, thread) in ["1", "2", "3", "4"].into_iter().zip(["10", "11", "20", "21"]) {
+        let expected = top_of(&["--tid", thread, "four.pb.gz"], directory.path());
+        assert_equal_times(&times_in(&profiles[profile]), &expected);
+    }
+
+    let recorded = data("recursion.pb.gz");
+    let recorded = recorded.to_str().unwrap();
+    succeeds(&["convert", "--to", "hpctoolkit", "-o", "recorded", recorded], directory.path());
+    let expected = top_of(&[recorded], directory.path());
+    assert_equal_times(&times_in(&hatchet("recorded")["functions"]), &expected);
 }

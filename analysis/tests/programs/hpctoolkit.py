@@ -2,7 +2,8 @@
 
 usage: hpctoolkit.py DIRECTORY
 
-The output has `title`, `metrics` (names), `threads` (identifiers, and own seconds by folded stack and metric), `summary`
+The output has `title`, `metrics` (names), `threads` (identifiers, own seconds by folded stack and metric, and the trace:
+nanoseconds and folded stack), `summary`
 (metric, scope, formula, combination, and the value of the implicit context), `contexts` (their number by kind), `files` and
 `copies`.
 """
@@ -163,6 +164,24 @@ def read_contexts(directory):
     return found
 
 
+def read_traces(directory, profile_count, contexts):
+    """The samples of each trace, by the index of its profile: nanoseconds and context."""
+    if not os.path.exists(os.path.join(directory, "trace.db")):
+        return {}
+    data = File(directory, "trace.db", b"trce", b"trace.db")
+    first, count, size, earliest, latest = data.get(data.section(0), "QIB3xQQ")
+    traces = {}
+    for number in range(count):
+        profile, start, end = data.get(first + number * size, "I4xQQ")
+        assert 0 < profile < profile_count and profile not in traces
+        samples = [data.get(at, "QI") for at in range(start, end, 12)]
+        assert samples and samples == sorted(samples, key=lambda sample: sample[0])
+        assert all(context in contexts and earliest <= nanos <= latest for nanos, context in samples)
+        assert all(a[1] or b[1] for a, b in zip(samples, samples[1:]))
+        traces[profile] = samples
+    return traces
+
+
 def is_close(a, b):
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
 
@@ -227,8 +246,9 @@ def main():
             context = parent
         return ";".join(reversed(functions))
 
+    traces = read_traces(directory, len(profiles), contexts)
     threads = []
-    for identifiers, values in profiles[1:]:
+    for number, (identifiers, values) in enumerate(profiles[1:], 1):
         check_scopes(metrics, contexts, values)
         stacks = {}
         for context, of in values.items():
@@ -237,7 +257,8 @@ def main():
                 if scope == "point":
                     own = stacks.setdefault(name, {})
                     own[stack(context)] = own.get(stack(context), 0.0) + value
-        threads.append({"identifiers": identifiers, "stacks": stacks})
+        trace = [[nanos, stack(context)] for nanos, context in traces.get(number, [])]
+        threads.append({"identifiers": identifiers, "stacks": stacks, "trace": trace})
     counts = {}
     for _, _, what, _ in contexts.values():
         counts[what] = counts.get(what, 0) + 1

@@ -14,6 +14,8 @@ use super::{
     output::{append, header},
     tree::{Children, Entry, GLOBAL, Kind, Node},
 };
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// Names of the kinds of identifiers, as hpcprof writes them.
 const KINDS: [&str; 8] =
@@ -53,11 +55,13 @@ impl<'w> MetaWriter<'w> {
         self.metrics();
         let start = self.begin();
         let names = &self.writer.names;
-        let modules: Vec<u64> = names.modules.items.iter().map(|path| self.text(path)).collect();
-        let files: Vec<u64> = (0..names.files.items.len()).map(|file| self.file_path(file)).collect();
+        let mut known = HashMap::default();
+        let known = &mut known;
+        let modules: Vec<u64> = names.modules.items.iter().map(|path| self.string(path, known)).collect();
+        let files: Vec<u64> = (0..names.files.items.len()).map(|file| self.file_path(file, known)).collect();
         let functions: Vec<u64> =
-            names.functions.items.iter().map(|function| self.text(&function.name)).collect();
-        let entries = Entry::ALL.map(|entry| self.text(entry.name()));
+            names.functions.items.iter().map(|function| self.string(&function.name, known)).collect();
+        let entries = Entry::ALL.map(|entry| self.string(entry.name(), known));
         self.end("Strings", start);
         let modules = self.list("Modules", modules.iter().map(|&path| Module { flags: 0, path }));
         let copies = self.copies;
@@ -112,16 +116,35 @@ impl<'w> MetaWriter<'w> {
     /// Appends a text without NUL characters.
     fn text(&mut self, text: &str) -> u64 {
         let at = self.bytes.len() as u64;
-        self.bytes.extend(text.bytes().map(|byte| if byte == 0 { b'?' } else { byte }));
+        let is_ascii = self.writer.options.is_ascii;
+        for character in text.chars() {
+            match character {
+                '\0' => self.bytes.push(b'?'),
+                _ if is_ascii && !character.is_ascii() => {
+                    self.bytes.extend(character.escape_unicode().map(|escaped| escaped as u8));
+                }
+                _ => self.bytes.extend(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
         self.bytes.push(0);
         at
     }
 
-    fn file_path(&mut self, file: usize) -> u64 {
+    /// Appends a text unless an equal one is in `known`: strings of the section are unique.
+    fn string(&mut self, text: &str, known: &mut HashMap<String, u64, RandomState>) -> u64 {
+        if let Some(&at) = known.get(text) {
+            return at;
+        }
+        let at = self.text(text);
+        known.insert(text.into(), at);
+        at
+    }
+
+    fn file_path(&mut self, file: usize, known: &mut HashMap<String, u64, RandomState>) -> u64 {
         let path = self.writer.names.files.items[file].clone();
         match copied_path(&path).filter(|_| self.copies.get(file).copied().unwrap_or(false)) {
-            Some(copy) => self.text(&copy.to_string_lossy()),
-            None => self.text(&path),
+            Some(copy) => self.string(&copy.to_string_lossy(), known),
+            None => self.string(&path, known),
         }
     }
 

@@ -8,13 +8,17 @@ mod meta;
 mod metrics;
 mod output;
 mod taxonomy;
+mod trace;
 mod tree;
 mod values;
 
 use super::layout::{self, IS_PHYSICAL, Identifier};
 use crate::{
     error::{Error, ErrorKind},
-    formats::ensure_no_negative,
+    formats::{
+        ensure_no_negative,
+        times::{Span, Times},
+    },
     profile::{Label, LabelValue, Profile, Threads, ValueType, label},
 };
 use foldhash::fast::RandomState;
@@ -27,6 +31,7 @@ use std::{
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
+use trace::TraceWriter;
 use tree::{Entry, GLOBAL, Kind, Names, Tree};
 use values::ValuesWriter;
 
@@ -39,6 +44,8 @@ pub struct WriteOptions {
     pub copies_sources: bool,
     /// Begin all call stacks at the main thread: some readers show no other.
     pub has_one_entry_point: bool,
+    /// Write names in ASCII, with other characters as `\u{e9}`: readers in Python fail otherwise.
+    pub is_ascii: bool,
 }
 
 /// A database under construction, in a directory with a temporary name.
@@ -51,6 +58,7 @@ pub struct DatabaseWriter {
     types: Vec<ValueType>,
     metrics: Vec<MetricName>,
     values: ValuesWriter,
+    traces: TraceWriter,
     comments: BTreeSet<Arc<str>>,
     /// The ranks in use.
     ranks: HashMap<i64, RankUse, RandomState>,
@@ -82,6 +90,7 @@ impl DatabaseWriter {
         let fails = |error| Error::io(target, "write the database", error);
         let directory = tempfile::Builder::new().prefix(".sigprof-").tempdir_in(parent).map_err(fails)?;
         let values = ValuesWriter::create(directory.path()).map_err(fails)?;
+        let traces = TraceWriter::create(directory.path()).map_err(fails)?;
         Ok(Self {
             options,
             directory,
@@ -90,6 +99,7 @@ impl DatabaseWriter {
             types: Vec::new(),
             metrics: Vec::new(),
             values,
+            traces,
             comments: BTreeSet::new(),
             ranks: HashMap::default(),
         })
@@ -110,6 +120,9 @@ impl DatabaseWriter {
         // Otherwise the stacks come from a tool that removes these frames.
         let has_entries = profile.samples.iter().any(|sample| begins_at_entry(profile, sample.chain));
         let mut contexts = LocationContexts::new(profile);
+        let times = Times::of(profile);
+        let nanos =
+            columns.iter().copied().find(|&column| &*profile.sample_types[column].unit == "nanoseconds");
         for ((thread, _), samples) in threads.iter().zip(threads.samples(profile)) {
             let node = samples.first().map_or(0, |&place| node_of(profile, place));
             let rank = thread.rank.or(rank).unwrap_or_else(|| self.rank_of(thread.process_id));
@@ -123,7 +136,8 @@ impl DatabaseWriter {
             let tuple = id_tuple(node, rank, of_rank.threads);
             of_rank.threads += 1;
             let mut own: Vec<(u32, usize, i64)> = Vec::new();
-            for place in samples {
+            let mut context_of = Vec::with_capacity(samples.len());
+            for &place in &samples {
                 let sample = profile.samples.get(place);
                 let is_complete = !has_entries || begins_at_entry(profile, sample.chain);
                 let entry = match (self.options.has_one_entry_point, is_complete, is_main) {
@@ -135,13 +149,21 @@ impl DatabaseWriter {
                 for &id in sample.chain.iter().rev() {
                     context = contexts.enter(&mut self.tree, &mut self.names, context, id);
                 }
+                context_of.push(context);
                 let values = columns.iter().map(|&column| sample.values[column]).enumerate();
                 own.extend(
                     values.filter(|&(_, value)| value != 0).map(|(metric, value)| (context, metric, value)),
                 );
             }
             let added = self.values.add_thread(&self.tree, &self.metrics, &own, tuple);
-            added.map_err(|error| Error::io(&self.path(layout::PROFILE.name), "write", error))?;
+            let index = added.map_err(|error| Error::io(&self.path(layout::PROFILE.name), "write", error))?;
+            let spans = nanos.map_or_else(Vec::new, |column| times.spans(&samples, column));
+            let spans = spans.into_iter().filter_map(|span| {
+                let place = samples.binary_search(&span.sample).ok()?;
+                Some((span, context_of[place]))
+            });
+            let added = self.traces.add(index, &spans.collect::<Vec<(Span, u32)>>());
+            added.map_err(|error| Error::io(&self.path(layout::TRACE.name), "write", error))?;
         }
         Ok(())
     }
@@ -153,7 +175,7 @@ impl DatabaseWriter {
     /// Returns the columns of the metrics in a profile.
     fn columns(&mut self, profile: &Profile) -> Result<Vec<usize>, Error> {
         let types = &profile.sample_types;
-        // Numbers of samples are no metric of HPCToolkit's.
+        // HPCToolkit has no metric for the number of samples.
         let is_metric = |column: &usize| types.len() == 1 || !types[*column].is_sample_count();
         let columns: Vec<usize> = (0..types.len()).filter(is_metric).collect();
         let types: Vec<ValueType> = columns.iter().map(|&column| types[column].clone()).collect();
@@ -191,6 +213,7 @@ impl DatabaseWriter {
     pub fn finish(mut self, target: &Path, replaces: bool) -> Result<(), Error> {
         let fails = |error: io::Error| Error::io(target, "write the database", error);
         self.values.finish(&self.metrics)?;
+        self.traces.finish().map_err(|error| Error::io(target, "write the traces of the database", error))?;
         let copies = if self.options.copies_sources { self.copy_sources() } else { Vec::new() };
         let metrics = self.path("metrics");
         fs::create_dir(&metrics)
@@ -222,6 +245,10 @@ impl DatabaseWriter {
         /// Larger files are generated.
         const MAX_BYTES: u64 = 64 << 20;
         let copy = |path: &Arc<str>| {
+            if self.options.is_ascii && !path.is_ascii() {
+                // Its name in the database differs.
+                return None;
+            }
             let target = self.path(copied_path(path)?.to_str()?);
             let status = fs::metadata(&**path).ok()?;
             if !status.is_file() || status.len() > MAX_BYTES {
@@ -277,8 +304,12 @@ mod tests {
             let mut builder = crate::profile::Builder::new(types.collect());
             let labels = builder.label_set(&[]);
             builder.profile.samples.push(&[], &vec![1; count], labels);
-            let options =
-                WriteOptions { title: "many".into(), copies_sources: false, has_one_entry_point: false };
+            let options = WriteOptions {
+                title: "many".into(),
+                copies_sources: false,
+                has_one_entry_point: false,
+                is_ascii: false,
+            };
             let mut writer = DatabaseWriter::new(&target, options)?;
             writer.add(&builder.finish(), None)?;
             writer.finish(&target, true)

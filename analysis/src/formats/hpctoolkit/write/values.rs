@@ -54,13 +54,14 @@ impl ValuesWriter {
     }
 
     /// Adds the values of a thread, from the own ones of its contexts: context, metric and value.
+    /// Returns the index of its profile.
     pub(super) fn add_thread(
         &mut self,
         tree: &Tree,
         metrics: &[MetricName],
         own: &[(u32, usize, i64)],
         tuple: Vec<Identifier>,
-    ) -> io::Result<()> {
+    ) -> io::Result<u32> {
         let (width, contexts) = (metrics.len(), tree.nodes.len());
         self.scratch.resize(contexts * width, Scoped::default());
         self.statistics.resize(contexts * width * SCOPES.len(), Statistics::default());
@@ -100,7 +101,8 @@ impl ValuesWriter {
         }
         self.profiles.push(block.write(&mut self.output)?);
         self.tuples.push(tuple);
-        Ok(())
+        // The number of profiles has 32 bits.
+        Ok(self.profiles.len() as u32 - 1)
     }
 
     /// Adds own values to the scratch memory. Returns their contexts and those above, sorted.
