@@ -295,28 +295,30 @@ fn check_summary(
     sums: &HashMap<(u32, u16), f64, RandomState>,
     meta: &CheckedMeta,
 ) {
-    for (&statistic, &sum_of) in &meta.of_summary {
-        let Some(metric) = sum_of else { continue };
-        // hpcprof's values of custom scopes do not add up.
-        if meta.of_threads.get(&metric).is_none_or(|scope| scope.kind == scope::CUSTOM) {
-            continue;
-        }
-        let of_metric = sums.iter().filter(|((_, other), _)| *other == metric);
-        let mut sums: HashMap<u32, f64, RandomState> = of_metric.map(|(&(id, _), &sum)| (id, sum)).collect();
-        let of_statistic = summary.iter().filter(|((_, other), _)| *other == statistic);
-        for (&(id, _), &value) in of_statistic {
-            let sum = sums.remove(&id).unwrap_or(0.0);
-            checked.ensure(are_equal(value, sum), at, || {
-                format!(
-                    "the summary of context {id} has {value} of metric {metric}, and the threads have {sum}"
-                )
-            });
-        }
-        for (id, sum) in sums {
-            checked.ensure(are_equal(sum, 0.0), at, || {
-                format!("the summary lacks metric {metric} of context {id}, and the threads have {sum}")
-            });
-        }
+    // hpcprof's values of custom scopes do not add up.
+    let is_checked =
+        |metric: &u16| meta.of_threads.get(metric).is_some_and(|scope| scope.kind != scope::CUSTOM);
+    let metric_of = |statistic: &u16| meta.of_summary.get(statistic).copied().flatten().filter(is_checked);
+    let mut found: HashMap<(u32, u16), usize, RandomState> = HashMap::default();
+    for (&(id, statistic), &value) in summary {
+        let Some(metric) = metric_of(&statistic) else { continue };
+        *found.entry((id, metric)).or_default() += 1;
+        let sum = sums.get(&(id, metric)).copied().unwrap_or(0.0);
+        checked.ensure(are_equal(value, sum), at, || {
+            format!("the summary of context {id} has {value} of metric {metric}, and the threads have {sum}")
+        });
+    }
+    let mut expected: HashMap<u16, usize, RandomState> = HashMap::default();
+    for metric in meta.of_summary.keys().filter_map(metric_of) {
+        *expected.entry(metric).or_default() += 1;
+    }
+    for (context, &sum) in sums {
+        let (id, metric) = context;
+        let is_complete =
+            found.get(context).copied().unwrap_or(0) >= expected.get(metric).copied().unwrap_or(0);
+        checked.ensure(is_complete || are_equal(sum, 0.0), at, || {
+            format!("the summary lacks metric {metric} of context {id}, and the threads have {sum}")
+        });
     }
 }
 
