@@ -73,19 +73,20 @@ impl DatabaseOptions {
             is_ascii: self.ascii,
         };
         let mut writer = DatabaseWriter::new(target, options)?;
-        let count = input.count();
+        let count = input.paths().len();
         let style = ProgressStyle::with_template("sigprof: {bar:25} {pos} of {len} profiles");
         let bar =
             ProgressBar::new(count as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         // One file is not worth a bar.
         let bar = (count > 1).then_some(bar);
-        let mut number = 0_u32;
+        let ranks: Vec<Option<i64>> = match self.rank {
+            Some(first) => (i64::from(first)..).map(Some).take(count).collect(),
+            None => input.paths().into_iter().map(rank::in_name).collect(),
+        };
+        ranks.iter().flatten().for_each(|&rank| writer.reserve_rank(rank));
+        let mut ranks = ranks.into_iter();
         let done = input.for_each(|path, profile| {
-            let rank = match self.rank {
-                Some(first) => Some(first.saturating_add(number).into()),
-                None => rank::in_name(path),
-            };
-            number += 1;
+            let rank = ranks.next().flatten();
             if let Some(bar) = &bar {
                 bar.inc(1);
             }

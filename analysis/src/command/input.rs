@@ -135,9 +135,9 @@ impl Input {
         Ok(profile)
     }
 
-    /// Returns the number of profiles.
-    pub(crate) fn count(&self) -> usize {
-        self.named().1.len()
+    /// Returns the profiles.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        self.named().1
     }
 
     /// Calls `f` with each profile, symbolized, in their order. Several are read at a time.

@@ -217,6 +217,30 @@ fn ranks_come_from_the_option_then_file_names() {
 }
 
 #[test]
+fn processes_without_a_rank_have_one_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let threads = [(10, 10, 0, "main", 1), (10, 11, 0, "main", 2), (20, 20, 0, "main", 4)];
+    write_profile(&directory.path().join("two.pb.gz"), &threads);
+    fs::copy(directory.path().join("two.pb.gz"), directory.path().join("two.rank-1.pb.gz")).unwrap();
+    // Milliseconds of each thread, by rank.
+    let ranks = |target: &str, profiles: &[&str]| {
+        let all = [&["convert", "--to", "hpctoolkit", "-o", target], profiles].concat();
+        succeeds(&all, directory.path());
+        let found = threads_of(&decoded(&directory.path().join(target)));
+        found.into_iter().map(|((rank, _), nanos)| (rank, nanos / 1_000_000)).collect::<Vec<_>>()
+    };
+    // Also if another file has the same process ID.
+    let expected = [(0, 1), (0, 2), (1, 4), (2, 1), (2, 2), (3, 4)];
+    assert_eq!(ranks("free", &["two.pb.gz", "two.pb.gz"]), expected);
+    let expected = [(0, 1), (0, 2), (1, 1), (1, 2), (1, 4), (2, 4)];
+    assert_eq!(ranks("by-name", &["two.pb.gz", "two.rank-1.pb.gz"]), expected);
+    // A later sample has the first rank as its label.
+    succeeds(&["convert", "--to", "pprof", "-o", "both.pb.gz", "two.pb.gz", "by-name"], directory.path());
+    let expected = [(0, 1), (0, 2), (1, 1), (1, 2), (1, 4), (2, 4), (3, 1), (3, 2), (4, 4)];
+    assert_eq!(ranks("by-label", &["both.pb.gz"]), expected);
+}
+
+#[test]
 fn sources_are_copied() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("over").join("work.c");

@@ -60,17 +60,8 @@ pub struct DatabaseWriter {
     values: ValuesWriter,
     traces: TraceWriter,
     comments: BTreeSet<Arc<str>>,
-    /// The ranks in use.
-    ranks: HashMap<i64, RankUse, RandomState>,
-}
-
-/// A rank, and what has it.
-#[derive(Clone, Copy, Debug, Default)]
-struct RankUse {
-    /// The first of its processes.
-    process: Option<i64>,
-    /// The number of its threads.
-    threads: u32,
+    /// The number of threads of each rank.
+    ranks: HashMap<i64, u32, RandomState>,
 }
 
 const NODE: u8 = 1;
@@ -105,6 +96,11 @@ impl DatabaseWriter {
         })
     }
 
+    /// Keeps a rank for a later profile: processes that have no rank take others.
+    pub fn reserve_rank(&mut self, rank: i64) {
+        self.ranks.entry(rank).or_default();
+    }
+
     /// Adds the threads of a profile. Without a label for it, `rank` is the rank of its processes.
     ///
     /// # Errors
@@ -120,21 +116,26 @@ impl DatabaseWriter {
         // Otherwise the stacks come from a tool that removes these frames.
         let has_entries = profile.samples.iter().any(|sample| begins_at_entry(profile, sample.chain));
         let mut contexts = LocationContexts::new(profile);
+        threads.iter().filter_map(|(thread, _)| thread.rank).for_each(|rank| self.reserve_rank(rank));
+        // Ranks of this profile's processes that have none.
+        let mut free_ranks: HashMap<Option<i64>, i64> = HashMap::new();
         let times = Times::of(profile);
         let nanos =
             columns.iter().copied().find(|&column| &*profile.sample_types[column].unit == "nanoseconds");
         for ((thread, _), samples) in threads.iter().zip(threads.samples(profile)) {
             let node = samples.first().map_or(0, |&place| node_of(profile, place));
-            let rank = thread.rank.or(rank).unwrap_or_else(|| self.rank_of(thread.process_id));
-            let of_rank =
-                self.ranks.entry(rank).or_insert(RankUse { process: thread.process_id, threads: 0 });
+            let rank = thread.rank.or(rank).unwrap_or_else(|| {
+                let free = || (0..).find(|rank| !self.ranks.contains_key(rank)).unwrap_or_default();
+                *free_ranks.entry(thread.process_id).or_insert_with(free)
+            });
+            let index = self.ranks.entry(rank).or_default();
             // Without process IDs, the first thread is taken for the main one.
             let is_main = match thread.process_id {
                 Some(process) => thread.id.is_none_or(|id| id == process),
-                None => of_rank.threads == 0,
+                None => *index == 0,
             };
-            let tuple = id_tuple(node, rank, of_rank.threads);
-            of_rank.threads += 1;
+            let tuple = id_tuple(node, rank, *index);
+            *index += 1;
             let mut own: Vec<(u32, usize, i64)> = Vec::new();
             let mut context_of = Vec::with_capacity(samples.len());
             for &place in &samples {
@@ -194,15 +195,6 @@ impl DatabaseWriter {
             return Err(Error::new(ErrorKind::Mismatch, reason).advise("convert them one by one"));
         }
         Ok(columns)
-    }
-
-    /// Returns the rank of a process that has none: the one of its other threads, or the next free
-    /// one.
-    fn rank_of(&self, process: Option<i64>) -> i64 {
-        let is_it = |other: &RankUse| process.is_some() && other.process == process;
-        let known = self.ranks.iter().find(|(_, other)| is_it(other)).map(|(&rank, _)| rank);
-        let free = || (0..).find(|rank| !self.ranks.contains_key(rank));
-        known.or_else(free).unwrap_or_default()
     }
 
     /// Writes the other files, and gives the directory its name. A database that is there is
