@@ -19,6 +19,7 @@ torture     | all that harms profilers at once              | env SIGPROF_TORTUR
 single_step | chains at every instruction                   | ci/single_step.sh
 kill_points | kills at a thousand moments                   | ci/kill_points.sh 1000 19
 memory      | 8.64 million chains in 64 MB                  | ci/memory.sh
+databases   | 1024 profiles as one HPCToolkit database       | ci/databases.py
 benches     | each bench builds, most run a short round     | short_benches
 cross       | i686 and aarch64                              | ci/cross.sh all
 address     | AddressSanitizer, LeakSanitizer               | ci/sanitize.sh address
