@@ -27,7 +27,7 @@ pub(crate) struct CallgraphArgs {
     #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
     format: GraphFormat,
 
-    #[command(flatten, next_help_heading = "Output")]
+    #[command(flatten)]
     output: Target,
 
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub(crate) struct ConvertArgs {
     input: Input,
 
     /// Output format
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help_heading = "Output")]
     to: FileFormat,
 
     #[command(flatten)]

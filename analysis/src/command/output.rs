@@ -23,6 +23,7 @@ pub(crate) enum OutputKind {
 
 /// The option.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Target {
     /// Write to this file, and replace it if it exists; `-` is standard output [default: standard output; on a terminal,
     /// `report` writes sigprof.html and `flamegraph` sigprof.svg]
