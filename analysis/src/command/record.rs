@@ -139,7 +139,7 @@ impl RecordArgs {
             timer_signal: self.timer_signal,
             children: !self.no_children,
             keep_files: !self.no_keep_files,
-            output: with_rank(self.output),
+            output: output_of_rank(self.output),
             quiet: self.quiet,
             live: self.live,
         };
@@ -160,7 +160,7 @@ impl RecordArgs {
 
 /// Adds the rank of this process in a parallel program to the name of a file: each rank has its own
 /// profile.
-fn with_rank(path: PathBuf) -> PathBuf {
+fn output_of_rank(path: PathBuf) -> PathBuf {
     let is_device = std::fs::metadata(&path).is_ok_and(|status| !status.is_file());
     match rank::of_variables(|name| std::env::var(name).ok()) {
         Some(rank) if !is_device && path.file_name().is_some() && path != Path::new("-") => {

@@ -423,7 +423,7 @@ fn samples_with_times_become_traces() {
     assert!(checked.ends_with(", 2 traces: no rule is violated\n"), "{checked}");
     let profile = read_file(&directory.path().join("database")).unwrap();
     assert_eq!((profile.time_nanos, profile.duration_nanos), (1000 * ms, 1000 * ms));
-    // Without times there is no trace.
+    // Samples without times have no trace.
     let other = data("recursion.pb.gz");
     succeeds(&["convert", "--to", "hpctoolkit", "-o", "other", other.to_str().unwrap()], directory.path());
     assert!(!directory.path().join("other/trace.db").exists());

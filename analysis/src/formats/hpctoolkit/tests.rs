@@ -392,6 +392,11 @@ fn check_reports_each_breach() {
             let at = made.at["values"];
             put(&mut made.profile, at + 2, 0.5_f64.to_bits(), 8);
         }),
+        ("profile.db", "the summary lacks metric 3 of context 0, and the threads have 3.875", |made| {
+            let at = made.at["infos"];
+            put(&mut made.profile, at, 0, 8);
+            put(&mut made.profile, at + 0x10, 0, 4);
+        }),
         ("cct.db", "5 contexts, and meta.db has the ctxId 11", |made| {
             let at = made.at["contexts"];
             made.context[at + 8] = 5;

@@ -312,10 +312,9 @@ fn check_summary(
     for metric in meta.of_summary.keys().filter_map(metric_of) {
         *expected.entry(metric).or_default() += 1;
     }
-    for (context, &sum) in sums {
-        let (id, metric) = context;
-        let is_complete =
-            found.get(context).copied().unwrap_or(0) >= expected.get(metric).copied().unwrap_or(0);
+    let count = |of: Option<&usize>| of.copied().unwrap_or(0);
+    for (key @ (id, metric), &sum) in sums {
+        let is_complete = count(found.get(key)) >= count(expected.get(metric));
         checked.ensure(is_complete || are_equal(sum, 0.0), at, || {
             format!("the summary lacks metric {metric} of context {id}, and the threads have {sum}")
         });

@@ -62,6 +62,8 @@ pub struct DatabaseWriter {
     comments: BTreeSet<Arc<str>>,
     /// The number of threads of each rank.
     ranks: HashMap<i64, u32, RandomState>,
+    /// All lower ranks are in use.
+    free_rank: i64,
 }
 
 const NODE: u8 = 1;
@@ -93,6 +95,7 @@ impl DatabaseWriter {
             traces,
             comments: BTreeSet::new(),
             ranks: HashMap::default(),
+            free_rank: 0,
         })
     }
 
@@ -125,8 +128,12 @@ impl DatabaseWriter {
         for ((thread, _), samples) in threads.iter().zip(threads.samples(profile)) {
             let node = samples.first().map_or(0, |&place| node_of(profile, place));
             let rank = thread.rank.or(rank).unwrap_or_else(|| {
-                let free = || (0..).find(|rank| !self.ranks.contains_key(rank)).unwrap_or_default();
-                *free_ranks.entry(thread.process_id).or_insert_with(free)
+                *free_ranks.entry(thread.process_id).or_insert_with(|| {
+                    while self.ranks.contains_key(&self.free_rank) {
+                        self.free_rank += 1;
+                    }
+                    self.free_rank
+                })
             });
             let index = self.ranks.entry(rank).or_default();
             // Without process IDs, the first thread is taken for the main one.

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes traces while threads are added. Without one there is no file.
+/// Writes traces while threads are added. If no thread has one, no file is written.
 pub(super) struct TraceWriter {
     path: PathBuf,
     output: Output,
