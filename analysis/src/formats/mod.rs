@@ -15,6 +15,7 @@ pub mod firefox;
 pub mod folded;
 mod foreign;
 mod frames;
+pub mod gmon;
 mod gzip;
 pub mod hpctoolkit;
 pub mod memory;
