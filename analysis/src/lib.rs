@@ -16,10 +16,12 @@
 //! | [`filter`], [`granularity`] | filters and aggregation |
 //! | [`graph`] | values by function, and the call graph |
 //! | [`report`] | text and pictures |
+//! | [`gprof`] | reports of gprof |
 
 pub mod error;
 pub mod filter;
 pub mod formats;
+pub mod gprof;
 pub mod granularity;
 pub mod graph;
 pub mod profile;

@@ -145,7 +145,7 @@ pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
     if let Some(command) = main.find_subcommand(&name) {
         let table = match name.as_str() {
             "record" => OF_RECORD,
-            "recover" | "environment" | "completions" | "manual" | "help" => return Ok(words),
+            "gprof" | "recover" | "environment" | "completions" | "manual" | "help" => return Ok(words),
             _ => OF_REPORTS,
         };
         return options(&words, command, table);

@@ -10,6 +10,7 @@ mod environment;
 mod flamegraph;
 mod foreign;
 mod functions;
+mod gprof;
 mod hpctoolkit;
 mod input;
 mod list;
@@ -69,6 +70,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Raw(raw::RawArgs),
     Hpctoolkit(hpctoolkit::HpctoolkitArgs),
+    Gprof(gprof::GprofArgs),
     Recover(recover::RecoverArgs),
     Environment(environment::EnvironmentArgs),
     Completions(completions::CompletionsArgs),
@@ -96,6 +98,7 @@ impl Arguments {
             Command::Convert(options) => options.run(),
             Command::Raw(options) => options.run(),
             Command::Hpctoolkit(options) => options.run(),
+            Command::Gprof(options) => options.run(),
             Command::Recover(options) => options.run(),
             Command::Environment(options) => options.run(),
             Command::Completions(options) => options.run(),
@@ -119,7 +122,7 @@ mod tests {
         let main = Arguments::command();
         let mut known: BTreeMap<String, (String, &str)> = BTreeMap::new();
         // These are not reports.
-        let others = ["hpctoolkit", "record", "recover", "environment", "completions", "manual"];
+        let others = ["gprof", "hpctoolkit", "record", "recover", "environment", "completions", "manual"];
         for command in main.get_subcommands().filter(|command| !others.contains(&command.get_name())) {
             for option in command.get_arguments() {
                 let value = option.get_value_names().map(|names| names.join(" "));

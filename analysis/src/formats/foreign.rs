@@ -16,7 +16,7 @@ pub(super) fn describe(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             ("this is a perf.data file", "`perf script -i FILE | sigprof top -` shows it")
         }
         [b'g', b'm', b'o', b'n', ..] => {
-            ("this is a gmon.out file of gprof", "`gprof PROGRAM gmon.out` reads it")
+            ("this is a gmon.out file of gprof", "`sigprof gprof PROGRAM gmon.out` shows it")
         }
         _ if bytes.starts_with(b"# callgrind format") || has(b"\nevents: ") => {
             ("this is a callgrind file", "KCachegrind and callgrind_annotate read it")

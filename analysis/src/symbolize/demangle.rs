@@ -4,6 +4,8 @@ use std::fmt::{self, Write as _};
 
 /// Suffix of symbols of PLT entries.
 const JUMP: &str = "@plt";
+/// Begin of a suffix of function parts and copies.
+const CLONE: &str = " [clone ";
 /// Limit of nested types, because each uses stack; longer names stay mangled.
 const MAX_DEPTH: u32 = 96;
 /// Limit of bytes of a name, because repeated types double with every few letters.
@@ -21,10 +23,18 @@ pub(super) fn demangle(name: &str) -> String {
 }
 
 fn readable(name: &str) -> String {
-    // `cpp_demangle` also accepts a bare type: it would convert the C function `f` to `float`.
-    let is_cpp = name.starts_with("_Z") || name.starts_with("___Z");
-    let readable = rust(name).or_else(|| is_cpp.then(|| cpp(name))?).or_else(|| ocaml(name));
+    let without_clones = |mut text: String| {
+        text.truncate(text.find(CLONE).unwrap_or(text.len()));
+        text
+    };
+    let readable = rust(name).or_else(|| cpp(name).map(without_clones)).or_else(|| ocaml(name));
     readable.unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns a Rust or C++ name as GNU's tools print it: with suffixes of parts and copies, such as
+/// `f(int) [clone .cold]`.
+pub(crate) fn demangle_keeping_clones(name: &str) -> String {
+    rust(name).or_else(|| cpp(name)).unwrap_or_else(|| name.to_owned())
 }
 
 fn rust(name: &str) -> Option<String> {
@@ -40,6 +50,10 @@ fn rust(name: &str) -> Option<String> {
 }
 
 fn cpp(name: &str) -> Option<String> {
+    // `cpp_demangle` also accepts a bare type: it would convert the C function `f` to `float`.
+    if !name.starts_with("_Z") && !name.starts_with("___Z") {
+        return None;
+    }
     if let Some((words, function)) = thunk(name) {
         return cpp(&format!("_Z{function}")).map(|function| format!("{words} to {function}"));
     }
@@ -49,9 +63,7 @@ fn cpp(name: &str) -> Option<String> {
     let (symbol, _) = symbol.filter(|(_, tail)| tail.is_empty())?;
     let mut out = Bounded::of(name);
     symbol.structured_demangle(&mut out, &write).ok()?;
-    let mut text = out.text;
-    text.truncate(text.find(" [clone ").unwrap_or(text.len()));
-    Some(text)
+    Some(out.text)
 }
 
 /// Demangles an OCaml name: `camlStdlib__List__map_310`, or since OCaml 5.2

@@ -11,6 +11,7 @@
 //! | `symbol_table`, `frame_bounds` | `.symtab`, `.dynsym`; `.eh_frame` for functions without one |
 //! | `perf_map`, `vdso` | code without a file |
 //! | `texts` | names and paths of an object, stored once, with a limit |
+//! | `source_lines` | lines of a file's addresses, without a profile |
 //! | `naming` | conversion of results to the profile's functions |
 //!
 //! Objects are untrusted. Reading one uses at most 256 bytes of memory for each of its bytes,
@@ -34,6 +35,7 @@ mod opened;
 mod parallel;
 pub mod perf_map;
 mod section;
+mod source_lines;
 mod stand_in;
 mod symbol_table;
 mod texts;
@@ -41,8 +43,11 @@ mod vdso;
 mod wanted;
 
 pub use debuginfod::Servers;
+pub(crate) use demangle::demangle_keeping_clones;
 pub use kept::KeptObject;
 pub use memory_image::Memory;
+pub use source_lines::SourceLine;
+pub(crate) use source_lines::source_lines;
 
 use crate::profile::{Mapping, Profile};
 use naming::Naming;

@@ -19,6 +19,7 @@ mod completions;
 mod documents;
 mod first_minutes;
 mod formats;
+mod gprof;
 mod hostile;
 mod hpctoolkit;
 mod merged;

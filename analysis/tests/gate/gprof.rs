@@ -1,0 +1,304 @@
+//! Reports of gprof: equal to those of GNU gprof, for programs that gcc compiled with `-pg`.
+
+use crate::skip::{Lack, skip};
+use sigprof_analysis::formats::gmon::{FileFormat, Gmon, Layout};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+const X86_64: Layout = Layout { is_big_endian: false, is_64_bit: true };
+
+/// Options of reports without explanations, which differ.
+const REPORTS: &[&str] = &[
+    "-b",
+    "-b -z",
+    "-b -p",
+    "-b -p -z",
+    "-b -q",
+    "-b -q -z",
+    "-b -Q",
+    "-b -P",
+    "-b -P -Q",
+    "-b -q -w 40",
+    "-b -q -w 10 -z",
+    "-b -a",
+    "-b -a -z",
+    "-b -D",
+    "-b -D -z",
+    "-i",
+];
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/gprof").join(name)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Compiles a program and runs it, which writes `gmon.out`. `words` are the compiler, its options,
+/// and names of sources.
+fn build(words: &str, directory: &Path) {
+    let mut words = words.split(' ');
+    let mut compiler = Command::new(words.next().expect("a compiler"));
+    for word in words {
+        if word.ends_with(".c") || word.ends_with(".cc") {
+            compiler.arg(source(word));
+        } else {
+            compiler.arg(word);
+        }
+    }
+    let output = compiler.args(["-pg", "-o", "prog"]).current_dir(directory).output().expect("gcc starts");
+    assert!(output.status.success(), "{compiler:?}: {}", text(&output.stderr));
+    let output = Command::new("./prog").current_dir(directory).output().expect("the program starts");
+    assert!(output.status.success(), "{compiler:?}: {output:?}");
+}
+
+fn sigprof(options: &str, directory: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sigprof"));
+    command.arg("gprof").args(options.split(' ')).current_dir(directory).output().expect("the command starts")
+}
+
+#[track_caller]
+fn succeeds(options: &str, directory: &Path) -> String {
+    let output = sigprof(options, directory);
+    assert!(output.status.success(), "{options}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Returns the message of a command that exits with status 1.
+#[track_caller]
+fn fails(options: &str, directory: &Path) -> String {
+    let output = sigprof(options, directory);
+    assert_eq!(output.status.code(), Some(1), "{options}: {output:?}");
+    text(&output.stderr)
+}
+
+/// True if GNU gprof is installed in the version that the reports are like.
+fn has_gprof() -> bool {
+    let Ok(output) = Command::new("gprof").arg("--version").output() else {
+        skip(Lack::Tool, "gprof of binutils is not installed");
+        return false;
+    };
+    let version = text(&output.stdout);
+    let version = version.lines().next().unwrap_or_default();
+    if !version.ends_with(" 2.40") {
+        skip(Lack::System, format!("{version}: the reports are like those of 2.40"));
+        return false;
+    }
+    true
+}
+
+/// Compares reports of `prog` and `data` with those of GNU gprof.
+fn compare(reports: &[&str], operands: &str, directory: &Path) {
+    for options in reports {
+        let words = format!("{options} {operands}");
+        let mut gprof = Command::new("gprof");
+        let expected = gprof.args(words.split(' ')).current_dir(directory).output().expect("gprof starts");
+        let found = sigprof(&format!("--compat {words}"), directory);
+        assert_eq!(found.status.code(), expected.status.code(), "{options}: {}", text(&found.stderr));
+        let (found, expected) = (text(&found.stdout), text(&expected.stdout));
+        let differing = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+        assert!(found == expected, "{options}: {differing:?}\n{expected}\n{found}");
+    }
+}
+
+/// Compares the reports of a program.
+fn compare_program(compiler: &str) {
+    if has_gprof() {
+        let directory = tempfile::tempdir().expect("a temporary folder");
+        build(compiler, directory.path());
+        compare(REPORTS, "prog gmon.out", directory.path());
+    }
+}
+
+#[test]
+fn recursion_without_optimization() {
+    compare_program("gcc -O0 -g recursion.c");
+}
+
+#[test]
+fn recursion_with_fentry() {
+    compare_program("gcc -O2 -g -mfentry recursion.c");
+}
+
+#[test]
+fn recursion_at_fixed_addresses() {
+    compare_program("gcc -O3 -no-pie recursion.c");
+}
+
+#[test]
+fn recursion_in_a_static_program() {
+    compare_program("gcc -O2 -g -static recursion.c");
+}
+
+#[test]
+fn many_cycles() {
+    compare_program("gcc -O1 graph.c");
+}
+
+#[test]
+fn static_functions_of_the_same_name() {
+    compare_program("gcc -O1 -g statics_a.c statics_b.c");
+}
+
+#[test]
+fn symbols_of_all_kinds() {
+    compare_program("gcc -O2 -g names.c");
+}
+
+#[test]
+fn callbacks_signal_handlers_and_threads() {
+    compare_program("gcc -O1 -g -pthread callbacks.c");
+}
+
+#[test]
+fn a_program_with_a_shared_library() {
+    if !has_gprof() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-pg", "-o", "libshared.so"]).arg(source("shared_library.c"));
+    assert!(compiler.current_dir(directory.path()).status().expect("gcc starts").success());
+    build("gcc -O1 -g shared_main.c -L. -lshared -Wl,-rpath,$ORIGIN", directory.path());
+    compare(REPORTS, "prog gmon.out", directory.path());
+}
+
+#[test]
+fn classes_and_templates() {
+    if !has_gprof() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    build("g++ -O2 -g -std=c++17 -pthread classes.cc", directory.path());
+    // The demanglers print some templates differently.
+    let reports: Vec<String> = REPORTS.iter().map(|options| format!("{options} --no-demangle")).collect();
+    let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
+    compare(&reports, "prog gmon.out", directory.path());
+    let names = succeeds("-b -p prog", directory.path());
+    assert!(names.contains("  over(double)\n"), "{names}");
+}
+
+#[test]
+fn several_files_and_their_sum() {
+    if !has_gprof() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O1 recursion.c", directory);
+    let bytes = fs::read(directory.join("gmon.out")).expect("it was written");
+    compare(&["-b", "-i"], "prog gmon.out gmon.out gmon.out", directory);
+
+    // More samples and calls than a record can have.
+    let mut gmon = Gmon::default();
+    gmon.read(&bytes, X86_64, FileFormat::Auto).expect("glibc wrote it");
+    let most = gmon.histograms[0].bins.iter().max().copied().expect("there are bins");
+    gmon.histograms[0].bins.iter_mut().for_each(|count| *count = *count * 300_000 / most.max(1));
+    gmon.arcs.iter_mut().for_each(|arc| arc.count *= 1 << 22);
+    let mut large = Vec::new();
+    gmon.write(X86_64, &mut large).expect("the values fit");
+    fs::write(directory.join("large"), large).expect("it can be written");
+    compare(&["-b"], "prog large", directory);
+
+    assert_eq!(succeeds("--sum prog large gmon.out", directory), "");
+    compare(&["-b"], "prog gmon.sum", directory);
+    let both = succeeds("-b prog large gmon.out", directory);
+    assert_eq!(succeeds("-b -p prog gmon.sum", directory), both.split('\x0c').next().expect("a part"));
+    // The sum can be one of its parts.
+    succeeds("-s prog gmon.sum gmon.out", directory);
+    let sum = succeeds("-b -p prog gmon.sum", directory);
+    assert_eq!(sum, succeeds("-b -p prog large gmon.out gmon.out", directory));
+}
+
+#[test]
+fn data_without_samples_or_calls() {
+    if !has_gprof() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O1 recursion.c", directory);
+    let bytes = fs::read(directory.join("gmon.out")).expect("it was written");
+    let mut gmon = Gmon::default();
+    gmon.read(&bytes, X86_64, FileFormat::Auto).expect("glibc wrote it");
+    let all = gmon.clone();
+    for (name, has_samples, has_calls) in
+        [("calls", false, true), ("samples", true, false), ("none", false, false)]
+    {
+        gmon.histograms = if has_samples { all.histograms.clone() } else { Vec::new() };
+        gmon.arcs = if has_calls { all.arcs.clone() } else { Vec::new() };
+        let mut bytes = Vec::new();
+        gmon.write(X86_64, &mut bytes).expect("the values fit");
+        fs::write(directory.join(name), bytes).expect("it can be written");
+        compare(&["-b", "-b -p", "-b -q", "-b -P", "-b -Q"], &format!("prog {name}"), directory);
+    }
+    assert!(fails("-p prog calls", directory).contains("no samples"));
+    assert!(fails("-q prog samples", directory).contains("no calls"));
+    let graph = succeeds("-q prog calls", directory);
+    assert!(graph.contains("  fib [") && !graph.contains("nan"), "{graph}");
+}
+
+#[test]
+fn reports_are_true_where_gnu_gprof_is_wrong() {
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O2 names.c", directory);
+    let report = succeeds("prog", directory);
+    // A copy of a function, bins of 4 bytes, and one of the explanations.
+    for part in ["copied.constprop.0 [", "each sample hit covers 4 byte(s)", "<spontaneous> stands for"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    assert!(!succeeds("-b prog", directory).contains("stands for"));
+}
+
+/// glibc's bins of this program are not a whole number of units.
+#[test]
+fn times_add_up_to_the_samples() {
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O1 recursion.c", directory);
+    let bytes = fs::read(directory.join("gmon.out")).expect("it was written");
+    let mut gmon = Gmon::default();
+    gmon.read(&bytes, X86_64, FileFormat::Auto).expect("glibc wrote it");
+    // 100 samples in each bin of the last 512 bytes, which are code of functions.
+    let bins = &mut gmon.histograms[0].bins;
+    bins.fill(0);
+    let length = bins.len();
+    bins[length - 128..].fill(100);
+    let mut uniform = Vec::new();
+    gmon.write(X86_64, &mut uniform).expect("the values fit");
+    fs::write(directory.join("uniform"), uniform).expect("it can be written");
+    let flat = succeeds("-b -p prog uniform", directory);
+    let rows = flat.lines().skip(5).map(|row| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    let (mut percent, mut seconds): (f64, f64) = (0.0, 0.0);
+    for row in rows {
+        percent += row[0].parse::<f64>().expect("a number");
+        seconds += row[2].parse::<f64>().expect("a number");
+    }
+    // Rows have two decimals; the last bins may be beyond the code.
+    assert!((percent - 100.0).abs() < 0.3, "{percent}: {flat}");
+    assert!(seconds < 128.1 && seconds > 125.0, "{seconds}: {flat}");
+}
+
+#[test]
+fn errors_name_the_file_and_the_remedy() {
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O0 statics_a.c statics_b.c", directory);
+    assert!(fails("missing", directory).contains("missing: cannot read the program: No such file"));
+    assert!(fails("prog missing", directory).contains("missing: cannot read the profile: No such file"));
+    assert!(fails("gmon.out", directory).contains("gmon.out: not a valid ELF file"));
+    assert!(fails("prog prog", directory).contains("prog: this is not a gmon.out file"));
+    fs::write(directory.join("empty"), b"").expect("it can be written");
+    assert!(fails("empty", directory).contains("empty: the file is empty"));
+    let bytes = fs::read(directory.join("gmon.out")).expect("it was written");
+    fs::write(directory.join("cut"), &bytes[..bytes.len() - 1]).expect("it can be written");
+    assert!(fails("prog cut", directory).contains("cut: at offset"));
+    let stripped = Command::new("strip").args(["-o", "stripped", "prog"]).current_dir(directory).status();
+    assert!(stripped.expect("strip starts").success());
+    assert!(fails("stripped", directory).contains("stripped: the file has no symbols; link"));
+}
