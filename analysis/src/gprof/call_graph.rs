@@ -42,9 +42,9 @@ impl Report {
                     self.write_members(cycle, out)?;
                 }
                 None => {
-                    self.write_parents(entry, out)?;
+                    self.write_callers(entry, out)?;
                     self.write_primary(entry, total, out)?;
-                    self.write_children(entry, out)?;
+                    self.write_callees(entry, out)?;
                 }
             }
             writeln!(out, "{SEPARATOR}")?;
@@ -129,7 +129,8 @@ impl Report {
         Ok(())
     }
 
-    /// Returns a function's name, with the file if another file can have a function of this name.
+    /// Returns a function's name. Static functions have their file, because another file can have a
+    /// function of the same name.
     fn name_and_file(&self, function: usize) -> String {
         let symbol = &self.executable.symbols()[function];
         match symbol.source.as_ref().filter(|_| symbol.is_static) {
@@ -193,19 +194,19 @@ impl Report {
         Ok(())
     }
 
-    fn write_parents(&self, child: usize, out: &mut dyn Write) -> io::Result<()> {
-        let mut arcs = self.graph.nodes[child].parents.clone();
+    fn write_callers(&self, callee: usize, out: &mut dyn Write) -> io::Result<()> {
+        let mut arcs = self.graph.nodes[callee].callers.clone();
         if arcs.is_empty() {
             return writeln!(out, "{:6} {:5} {:7} {:7} {:7} {:7}     <spontaneous>", "", "", "", "", "", "");
         }
         arcs.sort_by(|&left, &right| self.compare(left, right));
-        arcs.into_iter().try_for_each(|arc| self.write_arc(arc, self.graph.arcs[arc].parent, out))
+        arcs.into_iter().try_for_each(|arc| self.write_arc(arc, self.graph.arcs[arc].caller, out))
     }
 
-    fn write_children(&self, parent: usize, out: &mut dyn Write) -> io::Result<()> {
-        let mut arcs = self.graph.nodes[parent].callees.clone();
+    fn write_callees(&self, caller: usize, out: &mut dyn Write) -> io::Result<()> {
+        let mut arcs = self.graph.nodes[caller].callees.clone();
         arcs.sort_by(|&left, &right| self.compare(right, left));
-        arcs.into_iter().try_for_each(|arc| self.write_arc(arc, self.graph.arcs[arc].child, out))
+        arcs.into_iter().try_for_each(|arc| self.write_arc(arc, self.graph.arcs[arc].callee, out))
     }
 
     /// Writes the line of a caller or callee.
@@ -214,7 +215,7 @@ impl Report {
         if self.graph.is_inner(arc) {
             write!(out, "{:6} {:5} {:7} {:7} {:7} {:7}     ", "", "", "", "", arc.count, "")?;
         } else {
-            let calls = self.graph.nodes[self.graph.outer(arc.child)].calls;
+            let calls = self.graph.nodes[self.graph.outer(arc.callee)].calls;
             write!(
                 out,
                 "{:6} {:5} {} {} {:7}/{:<7}     ",
@@ -233,7 +234,7 @@ impl Report {
     /// Orders arcs: calls of itself, calls within the cycle by count, and others by time and count.
     fn compare(&self, left: usize, right: usize) -> Ordering {
         let (left, right) = (&self.graph.arcs[left], &self.graph.arcs[right]);
-        let kind = |arc: &Arc| match arc.parent == arc.child {
+        let kind = |arc: &Arc| match arc.caller == arc.callee {
             true => 0,
             false => 2 - u8::from(self.graph.is_inner(arc)),
         };

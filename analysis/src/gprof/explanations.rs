@@ -10,7 +10,7 @@ Columns of the flat profile:
   total/call   mean time of a call, with callees
   name         name of the function
 
-Each sample stands for one period of CPU time: a time of few samples is inexact.
+A time of few samples is inexact: with n samples, the error is about the square root of n.
 ";
 
 pub(super) const CALL_GRAPH: &str = "
@@ -31,7 +31,7 @@ Columns of callers and callees:
   called       number of these calls, and, after /, of all calls of the callee
 
 Times of callers and callees are estimates: the time of a function, divided among its
-callers by the number of calls. <spontaneous> stands for unknown callers.
+callers by the number of calls. <spontaneous>: the callers are unknown.
 
 A cycle is a set of functions that call each other. Its entry has their total time, and
 their calls from outside and, after +, from inside. Its lines are the functions.

@@ -8,41 +8,43 @@ use std::collections::HashMap;
 /// Calls of one function by another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arc {
-    pub(super) parent: usize,
-    pub(super) child: usize,
+    pub(super) caller: usize,
+    pub(super) callee: usize,
     /// Number of calls; 0 if the call was found in the code, and never executed.
     pub(super) count: u64,
-    /// Own time of the child, for these calls.
+    /// Own time of the callee, for these calls.
     pub(super) own: f64,
-    /// Time of the child's callees, for these calls.
+    /// Time of the callee's callees, for these calls.
     pub(super) children: f64,
 }
 
 /// A function, or all functions of a cycle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    /// Calls by others; of a cycle, from outside.
+    /// Calls by other functions; for a cycle, calls from outside.
     pub(super) calls: u64,
-    /// Calls by itself.
+    /// Calls by the function itself; for a cycle, calls from inside.
     pub(super) self_calls: u64,
     /// Own time.
     pub(super) own: f64,
-    /// Time of callees.
+    /// Time of callees, which gprof calls children.
     pub(super) children: f64,
-    /// The part of the time that callers are given: less than 1 if some are excluded.
+    /// Part of the time that is passed to callers: less than 1 if some callers are excluded.
     fraction: f64,
     /// `own` and `children`, times the fraction.
     pub(super) shown_own: f64,
     pub(super) shown_children: f64,
+    /// It has an entry in the call graph.
     pub(super) is_printed: bool,
     /// Number of the cycle, from 1; 0 for functions that are in none.
     pub(super) cycle: usize,
     /// Position among the entries of the call graph, from 1.
     pub(super) index: usize,
-    /// Callees before callers.
+    /// Position in an order with callees before callers.
     order: u32,
-    /// Arcs by their callers, and to their callees, in the order in which they were added.
-    pub(super) parents: Vec<usize>,
+    /// Arcs from callers, in the order in which they were added.
+    pub(super) callers: Vec<usize>,
+    /// Arcs to callees, in the order in which they were added.
     pub(super) callees: Vec<usize>,
 }
 
@@ -55,8 +57,9 @@ pub(super) struct Graph {
     pub(super) cycles: Vec<Vec<usize>>,
     /// Number of functions.
     functions: usize,
-    /// Sum of own times that are passed to callers.
+    /// Sum of all functions' shown own times.
     pub(super) total: f64,
+    /// Arcs by caller and callee.
     by_ends: HashMap<(usize, usize), usize>,
 }
 
@@ -67,23 +70,24 @@ impl Graph {
         Self { nodes, functions: own.len(), ..Self::default() }
     }
 
-    /// Adds calls. Those of an excluded arc are only counted.
-    pub(super) fn add(&mut self, parent: usize, child: usize, count: u64) {
-        if let Some(&known) = self.by_ends.get(&(parent, child)) {
+    /// Adds calls.
+    pub(super) fn add(&mut self, caller: usize, callee: usize, count: u64) {
+        self.nodes[callee].calls = self.nodes[callee].calls.saturating_add(count);
+        if let Some(&known) = self.by_ends.get(&(caller, callee)) {
             self.arcs[known].count = self.arcs[known].count.saturating_add(count);
             return;
         }
         let arc = self.arcs.len();
-        self.by_ends.insert((parent, child), arc);
-        self.arcs.push(Arc { parent, child, count, own: 0.0, children: 0.0 });
-        self.nodes[parent].callees.push(arc);
-        self.nodes[child].parents.push(arc);
+        self.by_ends.insert((caller, callee), arc);
+        self.arcs.push(Arc { caller, callee, count, own: 0.0, children: 0.0 });
+        self.nodes[caller].callees.push(arc);
+        self.nodes[callee].callers.push(arc);
     }
 
     /// Returns true for a call within a cycle, or of a function by itself.
     pub(super) fn is_inner(&self, arc: &Arc) -> bool {
-        let (parent, child) = (&self.nodes[arc.parent], &self.nodes[arc.child]);
-        arc.parent == arc.child || child.cycle != 0 && child.cycle == parent.cycle
+        let (caller, callee) = (&self.nodes[arc.caller], &self.nodes[arc.callee]);
+        arc.caller == arc.callee || callee.cycle != 0 && callee.cycle == caller.cycle
     }
 
     /// Returns the node of a function's cycle, or of the function itself.
@@ -148,15 +152,15 @@ impl Graph {
                 }
                 *left -= 1;
                 // The last one that was added is visited first.
-                let child = self.arcs[self.nodes[node].callees[*left]].child;
-                if self.nodes[child].order != 0 {
+                let callee = self.arcs[self.nodes[node].callees[*left]].callee;
+                if self.nodes[callee].order != 0 {
                     continue;
                 }
-                let on_path = place_in_path[child]
-                    .or_else(|| place_in_path[heads[child]].filter(|_| heads[child] != child));
+                let on_path = place_in_path[callee]
+                    .or_else(|| place_in_path[heads[callee]].filter(|_| heads[callee] != callee));
                 let Some(top) = on_path else {
-                    place_in_path[child] = Some(path.len());
-                    path.push((child, self.nodes[child].callees.len()));
+                    place_in_path[callee] = Some(path.len());
+                    path.push((callee, self.nodes[callee].callees.len()));
                     continue;
                 };
                 join(&path[top..], &mut heads, &mut members);
@@ -174,12 +178,12 @@ impl Graph {
             cycle.iter().for_each(|&member| self.nodes[member].cycle = number);
             let mut node = Node { cycle: number, is_printed: true, ..Node::default() };
             for &member in &cycle {
-                for &arc in &self.nodes[member].parents {
-                    let Arc { parent, count, .. } = self.arcs[arc];
-                    if parent == member {
+                for &arc in &self.nodes[member].callers {
+                    let Arc { caller, count, .. } = self.arcs[arc];
+                    if caller == member {
                         continue;
                     }
-                    let is_inner = self.nodes[parent].cycle == number;
+                    let is_inner = self.nodes[caller].cycle == number;
                     let calls = if is_inner { &mut node.self_calls } else { &mut node.calls };
                     *calls = calls.saturating_add(count);
                 }
@@ -223,16 +227,16 @@ impl Graph {
         let calls = self.nodes[outer].calls;
         let (mut is_printed, mut fraction) = (false, 0.0);
         for &member in &members {
-            for &arc in self.nodes[member].parents.iter().rev() {
+            for &arc in self.nodes[member].callers.iter().rev() {
                 let arc = &self.arcs[arc];
-                if self.outer(arc.parent) == outer {
+                if self.outer(arc.caller) == outer {
                     continue;
                 }
-                let parent = &self.nodes[arc.parent];
-                is_printed |= parent.is_printed;
+                let caller = &self.nodes[arc.caller];
+                is_printed |= caller.is_printed;
                 // A call that was only found in the code passes no time.
                 if calls != 0 {
-                    fraction += parent.fraction * (arc.count as f64 / calls as f64);
+                    fraction += caller.fraction * (arc.count as f64 / calls as f64);
                 }
             }
         }
@@ -242,27 +246,27 @@ impl Graph {
     }
 
     /// Passes the times of a function's callees to it.
-    fn pass_times(&mut self, parent: usize) {
-        let fraction = self.nodes[parent].fraction;
+    fn pass_times(&mut self, caller: usize) {
+        let fraction = self.nodes[caller].fraction;
         if fraction == 0.0 {
             return;
         }
-        for place in (0..self.nodes[parent].callees.len()).rev() {
-            let place = self.nodes[parent].callees[place];
+        for place in (0..self.nodes[caller].callees.len()).rev() {
+            let place = self.nodes[caller].callees[place];
             let arc = self.arcs[place];
-            if arc.count == 0 || self.is_inner(&arc) || self.nodes[arc.child].fraction == 0.0 {
+            if arc.count == 0 || self.is_inner(&arc) || self.nodes[arc.callee].fraction == 0.0 {
                 continue;
             }
-            let child = &self.nodes[self.outer(arc.child)];
-            if child.calls == 0 {
+            let callee = &self.nodes[self.outer(arc.callee)];
+            if callee.calls == 0 {
                 continue;
             }
-            let share = arc.count as f64 / child.calls as f64;
-            let (own, children) = (child.own * share, child.children * share);
+            let share = arc.count as f64 / callee.calls as f64;
+            let (own, children) = (callee.own * share, callee.children * share);
             let (all, shown) = (own + children, fraction * (own + children));
             (self.arcs[place].own, self.arcs[place].children) = (own * fraction, children * fraction);
-            let outer = self.outer(parent);
-            for node in [parent].into_iter().chain((outer != parent).then_some(outer)) {
+            let outer = self.outer(caller);
+            for node in [caller].into_iter().chain((outer != caller).then_some(outer)) {
                 self.nodes[node].children += all;
                 self.nodes[node].shown_children += shown;
             }

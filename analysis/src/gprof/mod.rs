@@ -61,7 +61,7 @@ impl Default for Options {
     }
 }
 
-/// Functions of the `-pg` runtime, which reports omit.
+/// Functions of the `-pg` runtime. The reports omit them.
 const INTERNAL: [&str; 5] = ["mcount", "_mcount", "__mcount", "__mcount_internal", "_gprof_mcount"];
 
 /// The report of a program.
@@ -72,10 +72,10 @@ pub struct Report {
     dimension: Dimension,
     /// Size of a bin of the histogram, in units.
     scale: f64,
-    /// Number of samples of all functions.
+    /// Number of samples, which is 100 % of the flat profile.
     total: f64,
     graph: Graph,
-    /// Nodes in the order of their entries.
+    /// Functions and cycles in the order of their entries.
     entries: Vec<usize>,
     flat: Selection,
 }
@@ -123,10 +123,9 @@ impl Report {
             })
             .collect();
         for arc in &gmon.arcs {
-            let child = executable.find(arc.callee).and_then(|child| callees[child]);
-            if let (Some(parent), Some(child)) = (executable.find(arc.from), child) {
-                graph.add(parent, child, arc.count);
-                graph.nodes[child].calls = graph.nodes[child].calls.saturating_add(arc.count);
+            let callee = executable.find(arc.callee).and_then(|callee| callees[callee]);
+            if let (Some(caller), Some(callee)) = (executable.find(arc.from), callee) {
+                graph.add(caller, callee, arc.count);
             }
         }
         graph.propagate(&shown, &shown);

@@ -64,7 +64,7 @@ pub enum FileFormat {
     Bsd44,
 }
 
-/// Bytes that a unit of a histogram's range stands for.
+/// Size of a unit of a histogram's range, in bytes.
 pub const UNIT: u64 = 2;
 
 /// Samples of an address range, in bins of equal size.
@@ -210,7 +210,7 @@ impl Gmon {
     }
 }
 
-/// True if two bin sizes are different, apart from the last, incomplete bin.
+/// True if two bin sizes differ by more than a rounding error.
 fn differ(one: f64, other: f64) -> bool {
     (one - other).abs() > 1e-6 * one.abs().max(other.abs())
 }
