@@ -4,7 +4,7 @@
 //! `samply record --help`.
 
 use super::{
-    Arguments,
+    Arguments, gprof,
     input::{is_elf, starts_with},
 };
 use clap::{Arg, Command, CommandFactory as _};
@@ -145,7 +145,8 @@ pub(crate) fn translate(words: Vec<OsString>) -> Result<Vec<OsString>, String> {
     if let Some(command) = main.find_subcommand(&name) {
         let table = match name.as_str() {
             "record" => OF_RECORD,
-            "gprof" | "recover" | "environment" | "completions" | "manual" | "help" => return Ok(words),
+            "gprof" => return Ok(gprof::separate(words)),
+            "recover" | "environment" | "completions" | "manual" | "help" => return Ok(words),
             _ => OF_REPORTS,
         };
         return options(&words, command, table);

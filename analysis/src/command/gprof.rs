@@ -5,9 +5,10 @@ use clap::{Args, ValueEnum, ValueHint};
 use sigprof_analysis::{
     Error,
     formats::gmon::{FileFormat, FileInfo, Gmon, read_bytes},
-    gprof::{Executable, Options, Report, SymbolOptions},
+    gprof::{Executable, Options, Report, Specs, SymbolOptions},
 };
 use std::{
+    ffi::OsString,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -20,11 +21,14 @@ const SUM: &str = "gmon.sum";
 ///
 /// Prints a flat profile and a call graph. Options and reports are those of GNU gprof.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_override_self = true,
+    after_help = "Examples:
   gcc -pg -o prog prog.c && ./prog     # writes gmon.out
   sigprof gprof prog gmon.out
   sigprof gprof -b -p prog             # only the flat profile, without explanations
-  sigprof gprof --sum prog gmon.out.*  # writes gmon.sum")]
+  sigprof gprof --sum prog gmon.out.*  # writes gmon.sum"
+)]
 pub(crate) struct GprofArgs {
     /// The program
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath, default_value = "a.out")]
@@ -34,21 +38,77 @@ pub(crate) struct GprofArgs {
     #[arg(value_name = "GMON", value_hint = ValueHint::FilePath, default_value = "gmon.out")]
     data: Vec<PathBuf>,
 
-    /// Print the flat profile
-    #[arg(short = 'p', long, help_heading = "Output")]
-    flat_profile: bool,
+    /// Print the flat profile, or only the functions that match
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "SPEC",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Output"
+    )]
+    flat_profile: Vec<String>,
 
-    /// Print no flat profile
-    #[arg(short = 'P', long, help_heading = "Output")]
-    no_flat_profile: bool,
+    /// Print no flat profile, or the functions that do not match
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "SPEC",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Output"
+    )]
+    no_flat_profile: Vec<String>,
 
-    /// Print the call graph and its index
-    #[arg(short = 'q', long, help_heading = "Output")]
-    graph: bool,
+    /// Print the call graph and its index, or only the functions that match, and their callees; FROM/TO selects calls
+    #[arg(
+        short = 'q',
+        long,
+        value_name = "SPEC",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Output"
+    )]
+    graph: Vec<String>,
 
-    /// Print no call graph
-    #[arg(short = 'Q', long, help_heading = "Output")]
-    no_graph: bool,
+    /// Print no call graph, or the functions that do not match
+    #[arg(
+        short = 'Q',
+        long,
+        value_name = "SPEC",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Output"
+    )]
+    no_graph: Vec<String>,
+
+    /// Print the number of calls of each function, or only of those that match
+    #[arg(
+        short = 'C',
+        long,
+        value_name = "SPEC",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Output"
+    )]
+    exec_counts: Vec<String>,
+
+    /// Print no numbers of calls, or those of functions that do not match
+    #[arg(
+        short = 'Z',
+        long,
+        value_name = "SPEC",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        help_heading = "Output"
+    )]
+    no_exec_counts: Vec<String>,
 
     /// Print no explanations after the tables
     #[arg(short, long, help_heading = "Output")]
@@ -61,6 +121,10 @@ pub(crate) struct GprofArgs {
     /// Also print functions without time and calls
     #[arg(short = 'z', long, help_heading = "Output")]
     display_unused_functions: bool,
+
+    /// Print in the style of BSD: first the call graph
+    #[arg(short = 'T', long, help_heading = "Output")]
+    traditional: bool,
 
     /// Width of the index, in columns
     #[arg(short, long, value_name = "COLUMNS", default_value_t = 80, help_heading = "Output")]
@@ -93,6 +157,38 @@ pub(crate) struct GprofArgs {
     /// Ignore symbols that are not functions
     #[arg(short = 'D', long, help_heading = "Analysis")]
     ignore_non_functions: bool,
+
+    /// Add calls that are in the code, but were not executed, to the call graph
+    #[arg(short = 'c', long, help_heading = "Analysis")]
+    static_call_graph: bool,
+
+    /// Remove these calls from the call graph
+    #[arg(short = 'k', value_name = "FROM/TO", help_heading = "Analysis")]
+    removed_calls: Vec<String>,
+
+    /// Use only the times of these functions in the call graph
+    #[arg(short = 'n', long, value_name = "SPEC", help_heading = "Analysis")]
+    time: Vec<String>,
+
+    /// Do not use the times of these functions in the call graph
+    #[arg(short = 'N', long, value_name = "SPEC", help_heading = "Analysis")]
+    no_time: Vec<String>,
+
+    /// Like -Q SPEC
+    #[arg(short = 'e', value_name = "SPEC", help_heading = "Deprecated")]
+    omitted: Vec<String>,
+
+    /// Like -Q SPEC and -N SPEC
+    #[arg(short = 'E', value_name = "SPEC", help_heading = "Deprecated")]
+    omitted_with_time: Vec<String>,
+
+    /// Like -q SPEC
+    #[arg(short = 'f', value_name = "SPEC", help_heading = "Deprecated")]
+    only: Vec<String>,
+
+    /// Like -q SPEC and -n SPEC
+    #[arg(short = 'F', value_name = "SPEC", help_heading = "Deprecated")]
+    only_with_time: Vec<String>,
 
     /// Write the sum of all files to gmon.sum
     #[arg(short = 's', long, help_heading = "Files")]
@@ -140,7 +236,12 @@ impl GprofArgs {
             Target::default().write_text(|out| self.print_files(&files, out))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let is_default = !self.flat_profile && !self.graph;
+        let is_default = ![&self.flat_profile, &self.graph, &self.exec_counts]
+            .into_iter()
+            .any(|option| !option.is_empty())
+            && ![&self.no_flat_profile, &self.no_graph, &self.no_exec_counts]
+                .into_iter()
+                .any(|option| !symspecs(option).is_empty());
         if self.sum {
             sum.merge_repeated();
             output::stream(Some(Path::new(SUM)), OutputKind::Not, |out| sum.write(program.layout, out))?;
@@ -148,18 +249,54 @@ impl GprofArgs {
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        let options = Options {
-            has_flat: self.flat_profile || is_default && !self.no_flat_profile && !sum.histograms.is_empty(),
-            has_call_graph: self.graph || is_default && !self.no_graph && !sum.arcs.is_empty(),
+        let report = Report::new(program, &sum, self.report_options(&sum, is_default))?;
+        Target::default().write_text(|out| report.write(out))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn report_options(&self, data: &Gmon, is_default: bool) -> Options {
+        // A table is printed if an option names it, or includes or excludes functions.
+        let is_wanted = |yes: &[String], no: &[String], by_default: bool| {
+            !yes.is_empty() || !symspecs(no).is_empty() || is_default && no.is_empty() && by_default
+        };
+        let is_call = |spec: &&String| spec.contains('/');
+        let functions =
+            |specs: &[String]| symspecs(specs).iter().filter(|spec| !is_call(spec)).cloned().collect();
+        let calls = |specs: &[String]| symspecs(specs).iter().filter(is_call).cloned().collect();
+        let joined = |lists: &[Vec<String>]| lists.concat();
+        Options {
+            has_flat: is_wanted(&self.flat_profile, &self.no_flat_profile, !data.histograms.is_empty()),
+            has_call_graph: is_wanted(&self.graph, &self.no_graph, !data.arcs.is_empty()),
+            has_exec_counts: is_wanted(&self.exec_counts, &self.no_exec_counts, false),
+            flat: Specs { included: symspecs(&self.flat_profile), excluded: symspecs(&self.no_flat_profile) },
+            call_graph: Specs {
+                included: joined(&[functions(&self.graph), self.only.clone(), self.only_with_time.clone()]),
+                excluded: joined(&[
+                    functions(&self.no_graph),
+                    self.omitted.clone(),
+                    self.omitted_with_time.clone(),
+                ]),
+            },
+            exec_counts: Specs {
+                included: symspecs(&self.exec_counts),
+                excluded: symspecs(&self.no_exec_counts),
+            },
+            time: Specs {
+                included: joined(&[self.time.clone(), self.only_with_time.clone()]),
+                excluded: joined(&[self.no_time.clone(), self.omitted_with_time.clone()]),
+            },
+            arcs: Specs {
+                included: calls(&self.graph),
+                excluded: joined(&[calls(&self.no_graph), self.removed_calls.clone()]),
+            },
+            has_static_calls: self.static_call_graph,
+            is_traditional: self.traditional,
             is_brief: self.brief,
             shows_unused: self.display_unused_functions,
             demangles: !self.no_demangle,
             width: self.width,
             is_compatible: self.compat,
-        };
-        let report = Report::new(program, &sum, options)?;
-        Target::default().write_text(|out| report.write(out))?;
-        Ok(ExitCode::SUCCESS)
+        }
     }
 
     fn print_files(&self, files: &[FileInfo], out: &mut dyn Write) -> io::Result<()> {
@@ -173,5 +310,74 @@ impl GprofArgs {
             writeln!(out, "{}", records(file.blocks, "basic-block count"))?;
         }
         Ok(())
+    }
+}
+
+/// Returns the symspecs of an option that can be without one.
+fn symspecs(values: &[String]) -> Vec<String> {
+    values.iter().filter(|value| !value.is_empty()).cloned().collect()
+}
+
+/// Options with a value in the same word, such as `-pmain`, or without one.
+const WITH_OPTIONAL_VALUE: &str = "pPqQCZ";
+/// Options with a value in the same or the next word.
+const WITH_VALUE: &str = "kneEfFNwO";
+
+/// Separates letters and values as getopt(3) does: `-bpmain` becomes `-b -p=main`.
+pub(super) fn separate(words: Vec<OsString>) -> Vec<OsString> {
+    let mut separated = Vec::new();
+    let mut words = words.into_iter();
+    separated.extend(words.by_ref().take(2));
+    while let Some(word) = words.next() {
+        let letters = word.to_str().and_then(|word| word.strip_prefix('-'));
+        let Some(letters) = letters.filter(|rest| !rest.is_empty() && !rest.starts_with('-')) else {
+            let is_last = word == "--";
+            separated.push(word);
+            if is_last {
+                separated.extend(words);
+                break;
+            }
+            continue;
+        };
+        for (place, letter) in letters.char_indices() {
+            let rest = &letters[place + letter.len_utf8()..];
+            if WITH_OPTIONAL_VALUE.contains(letter) {
+                separated.push(
+                    if rest.is_empty() { format!("-{letter}") } else { format!("-{letter}={rest}") }.into(),
+                );
+                break;
+            }
+            separated.push(format!("-{letter}").into());
+            if WITH_VALUE.contains(letter) {
+                if rest.is_empty() {
+                    separated.extend(words.next());
+                } else {
+                    separated.push(rest.into());
+                }
+                break;
+            }
+        }
+    }
+    separated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separates_letters_and_values() {
+        for (typed, separated) in [
+            ("-bpmain -z prog", "-b -p=main -z prog"),
+            ("-p -qa/b prog -- -p", "-p -q=a/b prog -- -p"),
+            ("-ka/b -n f -zw40 -O bsd", "-k a/b -n f -z -w 40 -O bsd"),
+            ("--flat-profile=main -bp=x -", "--flat-profile=main -b -p==x -"),
+        ] {
+            let words =
+                ["sigprof", "gprof"].into_iter().chain(typed.split(' ')).map(OsString::from).collect();
+            let words: Vec<String> =
+                separate(words).into_iter().skip(2).map(|word| word.into_string().expect("text")).collect();
+            assert_eq!(words.join(" "), separated);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The call graph: an entry for each function and cycle, and the index.
 
-use super::{Report, graph::Arc, print::fixed};
+use super::{Report, explanations, graph::Arc, print::fixed};
 use crate::formats::gmon::UNIT;
 use std::{
     cmp::Ordering,
@@ -15,14 +15,22 @@ const SEPARATOR: &str = "-----------------------------------------------";
 
 impl Report {
     pub(super) fn write_graph(&self, out: &mut dyn Write) -> io::Result<()> {
-        let title = if self.options.is_brief {
-            "\t\t\tCall graph"
+        let is_traditional = self.options.is_traditional;
+        if !is_traditional {
+            let title = match self.options.is_brief {
+                true => "\t\t\tCall graph",
+                false => "\t\t     Call graph (explanation follows)",
+            };
+            writeln!(out, "{title}\n")?;
+        }
+        self.write_granularity(self.graph.total, " no time propagated", out)?;
+        if is_traditional {
+            writeln!(out, "                                  called/total       parents ")?;
+            writeln!(out, "index  %time    self descendants  called+self    name    \tindex")?;
+            writeln!(out, "                                  called/total       children\n")?;
         } else {
-            "\t\t     Call graph (explanation follows)"
-        };
-        writeln!(out, "{title}\n")?;
-        self.write_granularity(out)?;
-        writeln!(out, "index % time    self  children    called     name")?;
+            writeln!(out, "index % time    self  children    called     name")?;
+        }
         let mut total = self.graph.total;
         if total <= 0.0 {
             total = 1.0;
@@ -47,13 +55,17 @@ impl Report {
                     self.write_callees(entry, out)?;
                 }
             }
-            writeln!(out, "{SEPARATOR}")?;
+            if is_traditional {
+                writeln!(out, "\n{SEPARATOR}\n")?;
+            } else {
+                writeln!(out, "{SEPARATOR}")?;
+            }
         }
-        Ok(())
+        self.write_explanation(explanations::CALL_GRAPH, out)
     }
 
-    /// Writes the number of bytes of a bin, and the meaning of percentages.
-    fn write_granularity(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes the number of bytes of a bin, and the meaning of percentages: parts of `total` samples.
+    pub(super) fn write_granularity(&self, total: f64, if_none: &str, out: &mut dyn Write) -> io::Result<()> {
         let bytes = if self.options.is_compatible {
             // GNU gprof rounds down, and prints 2 for the usual bins of 4.
             self.scale.floor() * UNIT as f64
@@ -61,13 +73,18 @@ impl Report {
             (self.scale * UNIT as f64).round()
         };
         write!(out, "\ngranularity: each sample hit covers {} byte(s)", bytes as i64)?;
-        if self.graph.total > 0.0 {
+        if total > 0.0 {
             let (rate, unit) = (self.rate(), &self.dimension.unit);
-            let share = fixed(100.0 / self.graph.total, 0, 2);
-            writeln!(out, " for {share}% of {} {unit}\n", fixed(self.graph.total / rate, 0, 2))
+            let share = fixed(100.0 / total, 0, 2);
+            writeln!(out, " for {share}% of {} {unit}\n", fixed(total / rate, 0, 2))
         } else {
-            writeln!(out, " no time propagated\n")
+            writeln!(out, "{if_none}\n")
         }
+    }
+
+    /// Width of the column with the times of callees.
+    fn children_width(&self) -> usize {
+        if self.options.is_traditional { 11 } else { 7 }
     }
 
     /// Numbers functions and cycles in the order of their entries.
@@ -106,6 +123,7 @@ impl Report {
         // Cycles have no name, and come last.
         let key = |&entry: &usize| (entry >= functions, symbols.get(entry).map(|symbol| &symbol.name), entry);
         names.sort_by_cached_key(key);
+        let is_traditional = self.options.is_traditional;
         let column = self.options.width.saturating_sub(1) / COLUMNS + 2;
         let rows = names.len().div_ceil(COLUMNS);
         for row in 0..rows {
@@ -116,8 +134,13 @@ impl Report {
                     if node.is_printed { format!("[{}]", node.index) } else { format!("({})", node.index) };
                 let name = match entry.checked_sub(functions) {
                     Some(cycle) => format!("<cycle {}>", cycle + 1),
+                    None if is_traditional => self.names[entry].clone(),
                     None => self.name_and_file(entry),
                 };
+                if is_traditional {
+                    line += &format!("{index:>INDEX$} {name:<19.19}");
+                    continue;
+                }
                 // Indices end in the same columns, unless a name before is too long.
                 let begin = (place * column + INDEX).saturating_sub(index.len());
                 let gap = begin.saturating_sub(line.len()).max(usize::from(place > 0));
@@ -136,9 +159,9 @@ impl Report {
         match symbol.source.as_ref().filter(|_| symbol.is_static) {
             Some(source) => {
                 let file = source.file.rsplit('/').next().unwrap_or(&source.file);
-                format!("{} ({file})", self.name(function))
+                format!("{} ({file})", self.names[function])
             }
-            None => self.name(function),
+            None => self.names[function].clone(),
         }
     }
 
@@ -151,7 +174,7 @@ impl Report {
             format!("[{}]", node.index),
             fixed(100.0 * (node.shown_own + node.shown_children) / total, 5, 1),
             fixed(node.shown_own / rate, 7, 2),
-            fixed(node.shown_children / rate, 7, 2)
+            fixed(node.shown_children / rate, self.children_width(), 2)
         )?;
         if entry >= self.executable.symbols().len() {
             write!(out, " {:7}{}", node.calls, recursive(node.self_calls))?;
@@ -184,7 +207,7 @@ impl Report {
                 "",
                 "",
                 fixed(node.shown_own / self.rate(), 7, 2),
-                fixed(node.shown_children / self.rate(), 7, 2),
+                fixed(node.shown_children / self.rate(), self.children_width(), 2),
                 node.calls,
                 recursive(node.self_calls)
             )?;
@@ -197,7 +220,12 @@ impl Report {
     fn write_callers(&self, callee: usize, out: &mut dyn Write) -> io::Result<()> {
         let mut arcs = self.graph.nodes[callee].callers.clone();
         if arcs.is_empty() {
-            return writeln!(out, "{:6} {:5} {:7} {:7} {:7} {:7}     <spontaneous>", "", "", "", "", "", "");
+            let width = self.children_width();
+            return writeln!(
+                out,
+                "{:6} {:5} {:7} {:width$} {:7} {:7}     <spontaneous>",
+                "", "", "", "", "", ""
+            );
         }
         arcs.sort_by(|&left, &right| self.compare(left, right));
         arcs.into_iter().try_for_each(|arc| self.write_arc(arc, self.graph.arcs[arc].caller, out))
@@ -213,7 +241,8 @@ impl Report {
     fn write_arc(&self, arc: usize, other: usize, out: &mut dyn Write) -> io::Result<()> {
         let arc = &self.graph.arcs[arc];
         if self.graph.is_inner(arc) {
-            write!(out, "{:6} {:5} {:7} {:7} {:7} {:7}     ", "", "", "", "", arc.count, "")?;
+            let width = self.children_width();
+            write!(out, "{:6} {:5} {:7} {:width$} {:7} {:7}     ", "", "", "", "", arc.count, "")?;
         } else {
             let calls = self.graph.nodes[self.graph.outer(arc.callee)].calls;
             write!(
@@ -222,7 +251,7 @@ impl Report {
                 "",
                 "",
                 fixed(arc.own / self.rate(), 7, 2),
-                fixed(arc.children / self.rate(), 7, 2),
+                fixed(arc.children / self.rate(), self.children_width(), 2),
                 arc.count,
                 calls
             )?;
@@ -247,8 +276,8 @@ impl Report {
     }
 
     /// Writes a function's name, cycle and index.
-    fn write_reference(&self, function: usize, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{}", self.name(function))?;
+    pub(super) fn write_reference(&self, function: usize, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(self.names[function].as_bytes())?;
         let node = &self.graph.nodes[function];
         if node.cycle != 0 {
             write!(out, " <cycle {}>", node.cycle)?;

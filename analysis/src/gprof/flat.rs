@@ -1,7 +1,7 @@
 //! The flat profile.
 
 use super::{
-    Report,
+    Report, explanations,
     print::{fixed, general},
 };
 use std::io::{self, Write};
@@ -21,19 +21,31 @@ const PREFIXES: [(char, f64); 11] = [
     ('a', 1e18),
 ];
 
+const NO_TIME: &str = " no time accumulated";
+
 impl Report {
     pub(super) fn write_flat(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "Flat profile:")?;
-        let (prefix, scale) = self.prefix();
+        let is_traditional = self.options.is_traditional;
+        let (prefix, scale) = if is_traditional { ('m', 1e3) } else { self.prefix() };
         let unit = format!("{prefix}{}/call", self.dimension.abbreviation);
         let unit = unit.trim_start();
         let dimension = &self.dimension.unit;
-        writeln!(out, "\nEach sample counts as {} {dimension}.", general(1.0 / self.rate()))?;
-        let mut total = self.total;
-        if total <= 0.0 {
-            writeln!(out, " no time accumulated\n")?;
-            total = 1.0;
+        if is_traditional {
+            self.write_granularity(self.total, NO_TIME, out)?;
+        } else {
+            writeln!(
+                out,
+                "Flat profile:\n\nEach sample counts as {} {dimension}.",
+                general(1.0 / self.rate())
+            )?;
+            if self.total <= 0.0 {
+                writeln!(out, "{NO_TIME}\n")?;
+            }
         }
+        let total = if self.total > 0.0 { self.total } else { 1.0 };
+        let decimals = if is_traditional { 1 } else { 2 };
+        let percent_width = if is_traditional { 5 } else { 6 };
+        let sum_width = if is_traditional { 10 } else { 9 };
         writeln!(
             out,
             "{:>5.5} {:>10.10} {:>8.8} {:>8.8} {:>8.8} {:>8.8}  {:<8.8}",
@@ -56,8 +68,8 @@ impl Report {
             write!(
                 out,
                 "{} {} {}",
-                fixed(100.0 * node.own / total, 6, 2),
-                fixed(sum / rate, 9, 2),
+                fixed(100.0 * node.own / total, percent_width, decimals),
+                fixed(sum / rate, sum_width, 2),
                 fixed(node.own / rate, 8, 2)
             )?;
             if node.calls == 0 {
@@ -72,9 +84,14 @@ impl Report {
                     fixed(scale * (node.own + node.children) / rate / calls, 8, 2)
                 )?;
             }
-            writeln!(out, "{}", self.name(function))?;
+            if is_traditional && self.has_indices {
+                self.write_reference(function, out)?;
+                writeln!(out)?;
+            } else {
+                writeln!(out, "{}", self.names[function])?;
+            }
         }
-        Ok(())
+        self.write_explanation(explanations::FLAT, out)
     }
 
     /// Functions by time, then by calls, then by name.

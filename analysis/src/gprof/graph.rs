@@ -114,7 +114,8 @@ impl Graph {
         self.inherit(&order, printed, timed);
         for cycle in 0..self.cycles.len() {
             let members = self.cycles[cycle].iter().map(|&member| &self.nodes[member]);
-            let own = members.filter(|member| member.fraction != 0.0).map(|member| member.own).sum();
+            let own =
+                members.filter(|member| member.fraction != 0.0).fold(0.0, |sum, member| sum + member.own);
             let node = &mut self.nodes[self.functions + cycle];
             (node.own, node.shown_own) = (own, node.fraction * own);
         }

@@ -8,14 +8,18 @@
 //! Sources: the GNU gprof manual, chapters 4 to 6; GNU gprof 2.40 for the layout of the text.
 
 mod call_graph;
+mod exec_counts;
 mod explanations;
 mod flat;
 mod graph;
 mod print;
 mod samples;
 mod selection;
+mod static_calls;
 mod symbols;
+mod symspec;
 
+pub use selection::Specs;
 pub use symbols::{Executable, SymbolOptions};
 
 use crate::{
@@ -25,16 +29,33 @@ use crate::{
     text::visible,
 };
 use graph::Graph;
-use selection::Selection;
+use selection::{ArcSelection, Matching, Selection};
 use std::io::{self, Write};
+use symbols::Symbol;
 
 /// What is printed, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Print the flat profile (`-p`).
     pub has_flat: bool,
     /// Print the call graph and its index (`-q`).
     pub has_call_graph: bool,
+    /// Print the number of calls of each function (`-C`).
+    pub has_exec_counts: bool,
+    /// Functions in the flat profile (`-p`, `-P`).
+    pub flat: Specs,
+    /// Functions with an entry in the call graph, and their callees (`-q`, `-Q`).
+    pub call_graph: Specs,
+    /// Functions with numbers of calls (`-C`, `-Z`).
+    pub exec_counts: Specs,
+    /// Functions with times in the call graph (`-n`, `-N`).
+    pub time: Specs,
+    /// Calls in the call graph, as `from/to` (`-q`, `-k`).
+    pub arcs: Specs,
+    /// Add calls that are in the code, but were not executed (`-c`).
+    pub has_static_calls: bool,
+    /// Print in the style of BSD (`-T`).
+    pub is_traditional: bool,
     /// Omit the explanations (`-b`).
     pub is_brief: bool,
     /// Print functions without time and calls (`-z`).
@@ -47,20 +68,6 @@ pub struct Options {
     pub is_compatible: bool,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            has_flat: true,
-            has_call_graph: true,
-            is_brief: false,
-            shows_unused: false,
-            demangles: true,
-            width: 80,
-            is_compatible: false,
-        }
-    }
-}
-
 /// Functions of the `-pg` runtime. The reports omit them.
 const INTERNAL: [&str; 5] = ["mcount", "_mcount", "__mcount", "__mcount_internal", "_gprof_mcount"];
 
@@ -68,6 +75,8 @@ const INTERNAL: [&str; 5] = ["mcount", "_mcount", "__mcount", "__mcount_internal
 #[derive(Debug)]
 pub struct Report {
     executable: Executable,
+    /// The printed name of each symbol.
+    names: Vec<String>,
     options: Options,
     dimension: Dimension,
     /// Size of a bin of the histogram, in units.
@@ -78,6 +87,9 @@ pub struct Report {
     /// Functions and cycles in the order of their entries.
     entries: Vec<usize>,
     flat: Selection,
+    exec_counts: Selection,
+    /// The call graph is known, and entries have indices.
+    has_indices: bool,
 }
 
 impl Report {
@@ -97,18 +109,31 @@ impl Report {
                 "the data have no calls, which the call graph needs; compile and link the program with -pg, or print the flat profile with -p",
             );
         }
+        if options.has_static_calls && !executable.text.is_x86 {
+            return fails("calls in the code (-c) can only be found in programs for x86; omit -c");
+        }
         let symbols = executable.symbols();
         let mut own = vec![0.0; symbols.len()];
         let mut total = 0.0;
         for histogram in &gmon.histograms {
             total += samples::add(histogram, symbols, &mut own, options.is_compatible);
         }
-        let is_internal = |symbol: &symbols::Symbol| INTERNAL.contains(&symbol.name.as_str());
-        let shown = Selection::without(symbols.iter().map(is_internal).collect());
-        // Functions that the flat profile omits have no time in the call graph, either.
-        for (function, own) in own.iter_mut().enumerate() {
-            if !shown.allows(function) {
-                total -= std::mem::take(own);
+        let names: Vec<String> = symbols.iter().map(|symbol| printed_name(symbol, &options)).collect();
+        let matching = Matching { symbols, names: &names, is_compatible: options.is_compatible };
+        let is_internal = |function: usize| INTERNAL.contains(&symbols[function].name.as_str());
+        let flat = Selection::new(&options.flat, &matching, |function| {
+            options.is_compatible && is_internal(function)
+        });
+        let printed = Selection::new(&options.call_graph, &matching, is_internal);
+        let timed = Selection::new(&options.time, &matching, is_internal);
+        let exec_counts = Selection::new(&options.exec_counts, &matching, |_| false);
+        let arcs = ArcSelection::new(&options.arcs, &matching);
+        if options.is_compatible {
+            // Functions that the flat profile omits have no time in the call graph, either.
+            for (function, own) in own.iter_mut().enumerate() {
+                if !flat.allows(function) {
+                    total -= std::mem::take(own);
+                }
             }
         }
         let mut graph = Graph::new(&own);
@@ -125,12 +150,19 @@ impl Report {
         for arc in &gmon.arcs {
             let callee = executable.find(arc.callee).and_then(|callee| callees[callee]);
             if let (Some(caller), Some(callee)) = (executable.find(arc.from), callee) {
-                graph.add(caller, callee, arc.count);
+                if arcs.allows(caller, callee) {
+                    graph.add(caller, callee, arc.count);
+                }
             }
         }
-        graph.propagate(&shown, &shown);
+        if options.has_static_calls {
+            for (caller, callee) in static_calls::find(&executable, &gmon.histograms, options.is_compatible) {
+                graph.add(caller, callee, 0);
+            }
+        }
+        graph.propagate(&printed, &timed);
         if !options.is_compatible {
-            total = own.iter().sum();
+            total = own.iter().fold(0.0, |sum, own| sum + own);
         }
         let mut dimension = gmon.dimension.clone().unwrap_or_default();
         if dimension.rate == 0 && !options.is_compatible {
@@ -145,7 +177,10 @@ impl Report {
             total,
             graph,
             entries: Vec::new(),
-            flat: shown,
+            flat,
+            exec_counts,
+            has_indices: !gmon.arcs.is_empty(),
+            names,
         };
         report.number_entries();
         Ok(report)
@@ -156,18 +191,21 @@ impl Report {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.options.has_flat {
-            self.write_flat(out)?;
-            self.write_explanation(explanations::FLAT, out)?;
+        type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
+        let Options { has_flat, has_call_graph, has_exec_counts, is_traditional, .. } = self.options;
+        let mut sections: Vec<(bool, Section)> =
+            vec![(has_flat, Self::write_flat), (has_call_graph, Self::write_graph)];
+        if is_traditional {
+            sections.reverse();
         }
-        if self.options.has_call_graph {
-            if self.options.has_flat {
+        sections.push((has_call_graph, Self::write_index));
+        sections.push((has_exec_counts, Self::write_exec_counts));
+        let mut is_first = true;
+        for (_, write) in sections.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            if !std::mem::take(&mut is_first) {
                 writeln!(out, "\x0c")?;
             }
-            self.write_graph(out)?;
-            self.write_explanation(explanations::CALL_GRAPH, out)?;
-            writeln!(out, "\x0c")?;
-            self.write_index(out)?;
+            write(self, out)?;
         }
         Ok(())
     }
@@ -179,11 +217,11 @@ impl Report {
     fn rate(&self) -> f64 {
         self.dimension.rate.into()
     }
+}
 
-    /// Returns a function's name as it is printed.
-    fn name(&self, function: usize) -> String {
-        let name = &self.executable.symbols()[function].name;
-        let name = if self.options.demangles { demangle_keeping_clones(name) } else { name.clone() };
-        visible(&name).into_owned()
-    }
+/// Returns a function's name as it is printed.
+fn printed_name(symbol: &Symbol, options: &Options) -> String {
+    let name = &symbol.name;
+    let name = if options.demangles { demangle_keeping_clones(name) } else { name.clone() };
+    visible(&name).into_owned()
 }

@@ -1,36 +1,94 @@
-//! Functions that options include or exclude.
+//! Functions and calls that options include or exclude.
+
+use super::{
+    symbols::Symbol,
+    symspec::{ArcSpec, Symspec},
+};
+
+/// Symspecs of an option that includes, and of one that excludes.
+#[derive(Clone, Debug, Default)]
+pub struct Specs {
+    /// What is included; if it is nothing, all is that is not excluded.
+    pub included: Vec<String>,
+    /// What is excluded, unless it is included.
+    pub excluded: Vec<String>,
+}
+
+/// What symspecs are compared with.
+pub(super) struct Matching<'a> {
+    pub(super) symbols: &'a [Symbol],
+    /// The printed name of each symbol.
+    pub(super) names: &'a [String],
+    pub(super) is_compatible: bool,
+}
+
+impl Matching<'_> {
+    fn matches(&self, spec: &Symspec, function: usize) -> bool {
+        spec.matches(&self.symbols[function], &self.names[function], self.is_compatible)
+    }
+}
 
 /// Functions that options include or exclude. If none is included, all are that are not excluded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     included: Vec<bool>,
     excluded: Vec<bool>,
+    includes_any: bool,
 }
 
 impl Selection {
-    /// Excludes these functions.
-    pub(super) fn without(excluded: Vec<bool>) -> Self {
-        Self { included: Vec::new(), excluded }
+    /// Selects functions. Those that `is_excluded` returns true for are excluded by default.
+    pub(super) fn new(specs: &Specs, matching: &Matching<'_>, is_excluded: impl Fn(usize) -> bool) -> Self {
+        let (functions, matches) =
+            (matching.names.len(), |spec: &Symspec, place| matching.matches(spec, place));
+        let parse = |texts: &[String]| {
+            texts.iter().map(|text| Symspec::parse(text, matching.is_compatible)).collect::<Vec<_>>()
+        };
+        let (included, excluded) = (parse(&specs.included), parse(&specs.excluded));
+        let among = |specs: &[Symspec], function| specs.iter().any(|spec| matches(spec, function));
+        let included: Vec<bool> = (0..functions).map(|function| among(&included, function)).collect();
+        let excluded =
+            (0..functions).map(|function| is_excluded(function) || among(&excluded, function)).collect();
+        Self { includes_any: included.contains(&true), included, excluded }
     }
 
     /// True if a function is included.
     pub(super) fn allows(&self, function: usize) -> bool {
-        if self.includes(function) {
-            return true;
-        }
-        !self.included.contains(&true) && !is_set(&self.excluded, function)
+        self.included[function] || !self.includes_any && !self.excluded[function]
     }
 
     /// True if a function is excluded, and not included.
     pub(super) fn excludes(&self, function: usize) -> bool {
-        is_set(&self.excluded, function) && !self.includes(function)
-    }
-
-    fn includes(&self, function: usize) -> bool {
-        is_set(&self.included, function)
+        self.excluded[function] && !self.included[function]
     }
 }
 
-fn is_set(set: &[bool], function: usize) -> bool {
-    set.get(function).copied().unwrap_or(false)
+/// Calls that options include or exclude.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ArcSelection {
+    included: Vec<(Vec<bool>, Vec<bool>)>,
+    excluded: Vec<(Vec<bool>, Vec<bool>)>,
+}
+
+impl ArcSelection {
+    /// As for [`Selection::new`]. Symspecs have the form `from/to`; others select nothing.
+    pub(super) fn new(specs: &Specs, matching: &Matching<'_>) -> Self {
+        let functions = 0..matching.names.len();
+        let find =
+            |spec: &Symspec| functions.clone().map(|function| matching.matches(spec, function)).collect();
+        let parse = |texts: &[String]| {
+            let arcs = texts.iter().filter_map(|text| ArcSpec::parse(text, matching.is_compatible));
+            let arcs = arcs.map(|arc| -> (Vec<bool>, Vec<bool>) { (find(&arc.from), find(&arc.to)) });
+            // A symspec without a caller is as if it was absent.
+            arcs.filter(|(from, _)| from.contains(&true)).collect::<Vec<_>>()
+        };
+        Self { included: parse(&specs.included), excluded: parse(&specs.excluded) }
+    }
+
+    /// True if a call is included.
+    pub(super) fn allows(&self, caller: usize, callee: usize) -> bool {
+        let is_among =
+            |arcs: &[(Vec<bool>, Vec<bool>)]| arcs.iter().any(|(from, to)| from[caller] && to[callee]);
+        is_among(&self.included) || self.included.is_empty() && !is_among(&self.excluded)
+    }
 }

@@ -6,8 +6,8 @@ use crate::{
     symbolize::{SourceLine, source_lines},
 };
 use object::{
-    Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags,
-    elf,
+    Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex,
+    SymbolFlags, elf,
 };
 use std::{collections::HashMap, fs::File, path::Path};
 
@@ -40,6 +40,16 @@ pub struct SymbolOptions {
     pub is_compatible: bool,
 }
 
+/// Code.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    /// Its address.
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+    /// It is for x86 or x86-64.
+    pub(super) is_x86: bool,
+}
+
 /// An executable.
 #[derive(Debug)]
 pub struct Executable {
@@ -47,6 +57,8 @@ pub struct Executable {
     pub layout: Layout,
     /// Sorted by address, without two at an address.
     symbols: Vec<Symbol>,
+    /// The section `.text`.
+    pub(super) text: Text,
 }
 
 impl Executable {
@@ -77,9 +89,13 @@ impl Executable {
             Error::new(ErrorKind::Format, format!("not a valid ELF file ({error})")).caused_by(error)
         })?;
         let layout = Layout { is_big_endian: file.endianness() == Endianness::Big, is_64_bit: file.is_64() };
-        let text = file
-            .section_by_name(".text")
-            .map_or(0..0, |section| section.address()..section.address().saturating_add(section.size()));
+        let text = file.section_by_name(".text").map(|section| Text {
+            start: section.address(),
+            bytes: section.data().unwrap_or_default().to_owned(),
+            is_x86: matches!(file.architecture(), Architecture::I386 | Architecture::X86_64),
+        });
+        let text = text.unwrap_or_default();
+        let text_end = text.start.saturating_add(text.bytes.len() as u64);
         let strings = file.section_by_name(".strtab").and_then(|section| section.data().ok()).unwrap_or(&[]);
         let mut code: HashMap<SectionIndex, bool> = HashMap::new();
         let mut symbols: Vec<Symbol> = Vec::new();
@@ -127,7 +143,7 @@ impl Executable {
             return Err(Error::new(ErrorKind::Format, reason)
                 .advise("link the program without `-s`, and do not strip it"));
         }
-        Ok(Self { layout, symbols: one_for_each_address(symbols, text.end) })
+        Ok(Self { layout, symbols: one_for_each_address(symbols, text_end), text })
     }
 
     /// Returns the symbols, sorted by address.
