@@ -126,6 +126,10 @@ pub(crate) struct GprofArgs {
     #[arg(short = 'T', long, help_heading = "Output")]
     traditional: bool,
 
+    /// Print source files with their directories
+    #[arg(short = 'L', long, help_heading = "Output")]
+    print_path: bool,
+
     /// Width of the index, in columns
     #[arg(short, long, value_name = "COLUMNS", default_value_t = 80, help_heading = "Output")]
     width: usize,
@@ -161,6 +165,10 @@ pub(crate) struct GprofArgs {
     /// Add calls that are in the code, but were not executed, to the call graph
     #[arg(short = 'c', long, help_heading = "Analysis")]
     static_call_graph: bool,
+
+    /// Show source lines instead of functions
+    #[arg(short = 'l', long, help_heading = "Analysis")]
+    line: bool,
 
     /// Remove these calls from the call graph
     #[arg(short = 'k', value_name = "FROM/TO", help_heading = "Analysis")]
@@ -217,6 +225,7 @@ impl GprofArgs {
         let symbols = SymbolOptions {
             omits_static: self.no_static,
             only_functions: self.ignore_non_functions,
+            by_line: self.line,
             is_compatible: self.compat,
         };
         let program = Executable::open(&self.program, symbols)?;
@@ -291,6 +300,8 @@ impl GprofArgs {
             },
             has_static_calls: self.static_call_graph,
             is_traditional: self.traditional,
+            by_line: self.line,
+            prints_paths: self.print_path,
             is_brief: self.brief,
             shows_unused: self.display_unused_functions,
             demangles: !self.no_demangle,

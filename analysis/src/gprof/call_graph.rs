@@ -1,6 +1,6 @@
 //! The call graph: an entry for each function and cycle, and the index.
 
-use super::{Report, explanations, graph::Arc, print::fixed};
+use super::{Report, explanations, graph::Arc, print::fixed, printed_file};
 use crate::formats::gmon::UNIT;
 use std::{
     cmp::Ordering,
@@ -41,7 +41,10 @@ impl Report {
                 && node.self_calls == 0
                 && node.shown_own == 0.0
                 && node.shown_children == 0.0;
-            if is_unused && !self.options.shows_unused || !node.is_printed {
+            // Source lines are only printed as callers.
+            let is_function = self.executable.symbols().get(entry).is_some_and(|symbol| symbol.is_function);
+            let is_line = self.options.by_line && !is_function;
+            if is_unused && !self.options.shows_unused || !node.is_printed || is_line {
                 continue;
             }
             match entry.checked_sub(self.executable.symbols().len()) {
@@ -138,12 +141,12 @@ impl Report {
                     None => self.name_and_file(entry),
                 };
                 if is_traditional {
-                    line += &format!("{index:>INDEX$} {name:<19.19}");
+                    line += &format!("{index:>INDEX$.INDEX$} {name:<19.19}");
                     continue;
                 }
                 // Indices end in the same columns, unless a name before is too long.
                 let begin = (place * column + INDEX).saturating_sub(index.len());
-                let gap = begin.saturating_sub(line.len()).max(usize::from(place > 0));
+                let gap = begin.saturating_sub(line.len()).max(1);
                 line.extend(std::iter::repeat_n(' ', gap));
                 line.extend([&index, " ", &name]);
             }
@@ -156,12 +159,12 @@ impl Report {
     /// function of the same name.
     fn name_and_file(&self, function: usize) -> String {
         let symbol = &self.executable.symbols()[function];
-        match symbol.source.as_ref().filter(|_| symbol.is_static) {
+        match symbol.source.as_ref().filter(|_| symbol.is_static && !self.options.by_line) {
             Some(source) => {
-                let file = source.file.rsplit('/').next().unwrap_or(&source.file);
+                let file = printed_file(&source.file, self.options.prints_paths);
                 format!("{} ({file})", self.names[function])
             }
-            None => self.names[function].clone(),
+            None => self.name(function).into_owned(),
         }
     }
 
@@ -277,7 +280,7 @@ impl Report {
 
     /// Writes a function's name, cycle and index.
     pub(super) fn write_reference(&self, function: usize, out: &mut dyn Write) -> io::Result<()> {
-        out.write_all(self.names[function].as_bytes())?;
+        out.write_all(self.name(function).as_bytes())?;
         let node = &self.graph.nodes[function];
         if node.cycle != 0 {
             write!(out, " <cycle {}>", node.cycle)?;

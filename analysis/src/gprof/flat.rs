@@ -88,7 +88,7 @@ impl Report {
                 self.write_reference(function, out)?;
                 writeln!(out)?;
             } else {
-                writeln!(out, "{}", self.names[function])?;
+                writeln!(out, "{}", self.name(function))?;
             }
         }
         self.write_explanation(explanations::FLAT, out)

@@ -25,12 +25,15 @@ pub use symbols::{Executable, SymbolOptions};
 use crate::{
     error::{Error, ErrorKind},
     formats::gmon::{Dimension, Gmon},
-    symbolize::demangle_keeping_clones,
+    symbolize::{SourceLine, demangle_keeping_clones},
     text::visible,
 };
 use graph::Graph;
 use selection::{ArcSelection, Matching, Selection};
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 use symbols::Symbol;
 
 /// What is printed, and how.
@@ -56,6 +59,10 @@ pub struct Options {
     pub has_static_calls: bool,
     /// Print in the style of BSD (`-T`).
     pub is_traditional: bool,
+    /// Print source lines behind names (`-l`).
+    pub by_line: bool,
+    /// Print files with their directories (`-L`).
+    pub prints_paths: bool,
     /// Omit the explanations (`-b`).
     pub is_brief: bool,
     /// Print functions without time and calls (`-z`).
@@ -214,6 +221,18 @@ impl Report {
         if self.options.is_brief { Ok(()) } else { out.write_all(text.as_bytes()) }
     }
 
+    /// Returns a function's name, with the line if that is wanted.
+    fn name(&self, function: usize) -> Cow<'_, str> {
+        let (name, symbol) = (&self.names[function], &self.executable.symbols()[function]);
+        match symbol.source.as_ref().filter(|_| self.options.by_line) {
+            Some(SourceLine { file, line }) => {
+                let file = printed_file(file, self.options.prints_paths);
+                format!("{name} ({file}:{line} @ {:x})", symbol.start).into()
+            }
+            None => name.into(),
+        }
+    }
+
     fn rate(&self) -> f64 {
         self.dimension.rate.into()
     }
@@ -224,4 +243,9 @@ fn printed_name(symbol: &Symbol, options: &Options) -> String {
     let name = &symbol.name;
     let name = if options.demangles { demangle_keeping_clones(name) } else { name.clone() };
     visible(&name).into_owned()
+}
+
+/// Returns a file's name, with or without directories.
+fn printed_file(path: &str, has_directories: bool) -> Cow<'_, str> {
+    visible(if has_directories { path } else { path.rsplit('/').next().unwrap_or(path) })
 }

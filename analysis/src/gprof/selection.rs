@@ -23,8 +23,24 @@ pub(super) struct Matching<'a> {
 }
 
 impl Matching<'_> {
-    fn matches(&self, spec: &Symspec, function: usize) -> bool {
-        spec.matches(&self.symbols[function], &self.names[function], self.is_compatible)
+    /// Returns, for each symbol, whether one of the symspecs matches it.
+    fn find(&self, texts: &[String]) -> Vec<bool> {
+        let specs: Vec<Symspec> = texts.iter().map(|text| Symspec::parse(text, self.is_compatible)).collect();
+        self.find_parsed(&specs)
+    }
+
+    fn find_parsed(&self, specs: &[Symspec]) -> Vec<bool> {
+        let symbols = self.symbols.iter().zip(self.names);
+        let mut last_end = 0;
+        let matches = symbols.map(|(symbol, name)| {
+            let is_match = specs.iter().any(|spec| spec.matches(symbol, name, self.is_compatible));
+            if is_match {
+                last_end = symbol.function_end;
+            }
+            // For GNU gprof, the first line of a function includes the others.
+            is_match || self.is_compatible && symbol.start < last_end
+        });
+        matches.collect()
     }
 }
 
@@ -39,16 +55,8 @@ pub(super) struct Selection {
 impl Selection {
     /// Selects functions. Those that `is_excluded` returns true for are excluded by default.
     pub(super) fn new(specs: &Specs, matching: &Matching<'_>, is_excluded: impl Fn(usize) -> bool) -> Self {
-        let (functions, matches) =
-            (matching.names.len(), |spec: &Symspec, place| matching.matches(spec, place));
-        let parse = |texts: &[String]| {
-            texts.iter().map(|text| Symspec::parse(text, matching.is_compatible)).collect::<Vec<_>>()
-        };
-        let (included, excluded) = (parse(&specs.included), parse(&specs.excluded));
-        let among = |specs: &[Symspec], function| specs.iter().any(|spec| matches(spec, function));
-        let included: Vec<bool> = (0..functions).map(|function| among(&included, function)).collect();
-        let excluded =
-            (0..functions).map(|function| is_excluded(function) || among(&excluded, function)).collect();
+        let (included, mut excluded) = (matching.find(&specs.included), matching.find(&specs.excluded));
+        excluded.iter_mut().enumerate().for_each(|(place, excluded)| *excluded |= is_excluded(place));
         Self { includes_any: included.contains(&true), included, excluded }
     }
 
@@ -73,12 +81,9 @@ pub(super) struct ArcSelection {
 impl ArcSelection {
     /// As for [`Selection::new`]. Symspecs have the form `from/to`; others select nothing.
     pub(super) fn new(specs: &Specs, matching: &Matching<'_>) -> Self {
-        let functions = 0..matching.names.len();
-        let find =
-            |spec: &Symspec| functions.clone().map(|function| matching.matches(spec, function)).collect();
         let parse = |texts: &[String]| {
             let arcs = texts.iter().filter_map(|text| ArcSpec::parse(text, matching.is_compatible));
-            let arcs = arcs.map(|arc| -> (Vec<bool>, Vec<bool>) { (find(&arc.from), find(&arc.to)) });
+            let arcs = arcs.map(|arc| (matching.find_parsed(&[arc.from]), matching.find_parsed(&[arc.to])));
             // A symspec without a caller is as if it was absent.
             arcs.filter(|(from, _)| from.contains(&true)).collect::<Vec<_>>()
         };

@@ -32,11 +32,10 @@ pub(super) fn find(
         let callee = executable.find(target).filter(|_| is_found)?;
         (symbols[callee].start == target).then_some(callee)
     };
-    let text_end = text.start.saturating_add(text.bytes.len() as u64);
     let mut calls = Vec::new();
     for (caller, symbol) in symbols.iter().enumerate() {
         let mut address = symbol.start.max(text.start);
-        while address < symbol.end.min(text_end) {
+        while address < symbol.end.min(text.end()) {
             match target(address) {
                 Some(callee) => {
                     calls.push((caller, callee));

@@ -3,15 +3,20 @@
 use crate::{
     error::{Error, ErrorKind},
     formats::{gmon::Layout, map_file},
-    symbolize::{SourceLine, source_lines},
+    symbolize::{Position, SourceLine, SourceLines},
 };
 use object::{
     Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex,
     SymbolFlags, elf,
 };
-use std::{collections::HashMap, fs::File, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    path::Path,
+    sync::Arc,
+};
 
-/// A function, or another symbol of code.
+/// A function, another symbol of code, or code of a source line.
 #[derive(Clone, Debug)]
 pub(super) struct Symbol {
     /// The linker name.
@@ -20,11 +25,13 @@ pub(super) struct Symbol {
     pub(super) start: u64,
     /// End of the code.
     pub(super) end: u64,
+    /// End of the function's code; `end` is that of its first line if functions are divided.
+    pub(super) function_end: u64,
     /// The linker knows it as a function.
     pub(super) is_function: bool,
     /// It is local to its file.
     pub(super) is_static: bool,
-    /// File and line of its definition.
+    /// File and line of its definition, or of the code.
     pub(super) source: Option<SourceLine>,
 }
 
@@ -35,6 +42,8 @@ pub struct SymbolOptions {
     pub omits_static: bool,
     /// Leave out symbols that are not functions (`-D`).
     pub only_functions: bool,
+    /// Divide functions by source line (`-l`).
+    pub by_line: bool,
     /// Choose symbols as gprof does: without local ones with `.` or `$` in their names, such as
     /// `f.part.0`, but with data.
     pub is_compatible: bool,
@@ -50,6 +59,13 @@ pub(super) struct Text {
     pub(super) is_x86: bool,
 }
 
+impl Text {
+    /// The address after it.
+    pub(super) fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
 /// An executable.
 #[derive(Debug)]
 pub struct Executable {
@@ -59,6 +75,8 @@ pub struct Executable {
     symbols: Vec<Symbol>,
     /// The section `.text`.
     pub(super) text: Text,
+    /// Names of all code, also of what is hidden, sorted by address.
+    names: Vec<(u64, String)>,
 }
 
 impl Executable {
@@ -77,9 +95,13 @@ impl Executable {
         }
         let bytes = map_file(&file).map_err(fails)?;
         let mut executable = Self::read(&bytes, options).map_err(|error| error.at(path))?;
+        let lines = SourceLines::open(path)?;
         let addresses = executable.symbols.iter().map(|symbol| symbol.start).collect();
-        for (symbol, line) in executable.symbols.iter_mut().zip(source_lines(path, addresses)?) {
-            symbol.source = line;
+        for (symbol, position) in executable.symbols.iter_mut().zip(lines.find(addresses)) {
+            symbol.source = position.map(|position| position.line);
+        }
+        if options.by_line {
+            executable.divide(&lines, options.is_compatible);
         }
         Ok(executable)
     }
@@ -95,10 +117,10 @@ impl Executable {
             is_x86: matches!(file.architecture(), Architecture::I386 | Architecture::X86_64),
         });
         let text = text.unwrap_or_default();
-        let text_end = text.start.saturating_add(text.bytes.len() as u64);
         let strings = file.section_by_name(".strtab").and_then(|section| section.data().ok()).unwrap_or(&[]);
         let mut code: HashMap<SectionIndex, bool> = HashMap::new();
         let mut symbols: Vec<Symbol> = Vec::new();
+        let mut names = BTreeMap::new();
         for symbol in file.symbols() {
             let Some(section) = symbol.section_index() else { continue };
             let is_code = *code.entry(section).or_insert_with(|| {
@@ -116,6 +138,13 @@ impl Executable {
             let is_function = matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
             let name = symbol.name_bytes().unwrap_or_default();
             let is_static = binding == elf::STB_LOCAL;
+            if options.by_line && is_code && !name.is_empty() {
+                let fit = (is_function, symbol.size());
+                let best = names.entry(symbol.address()).or_insert((fit, name));
+                if best.0 < fit {
+                    *best = (fit, name);
+                }
+            }
             let is_chosen = if options.is_compatible {
                 (is_code || is_weak && kind != elf::STT_OBJECT)
                     && kind != elf::STT_GNU_IFUNC
@@ -133,6 +162,7 @@ impl Executable {
                 name: String::from_utf8_lossy(name).into_owned(),
                 start: symbol.address(),
                 end: 0,
+                function_end: 0,
                 is_function,
                 is_static,
                 source: None,
@@ -143,7 +173,55 @@ impl Executable {
             return Err(Error::new(ErrorKind::Format, reason)
                 .advise("link the program without `-s`, and do not strip it"));
         }
-        Ok(Self { layout, symbols: one_for_each_address(symbols, text_end), text })
+        let names =
+            names.into_iter().map(|(start, (_, name))| (start, String::from_utf8_lossy(name).into_owned()));
+        let names = names.collect();
+        Ok(Self { layout, symbols: one_for_each_address(symbols, text.end()), text, names })
+    }
+
+    /// Adds a symbol for each piece of code with a function and source line of its own.
+    fn divide(&mut self, lines: &SourceLines, is_compatible: bool) {
+        let text = self.text.start..self.text.end();
+        let mut addresses = lines.boundaries();
+        addresses.retain(|address| text.contains(address));
+        let positions = lines.find(addresses.clone());
+        let mut pieces: Vec<Symbol> = Vec::new();
+        let mut last = None;
+        for (address, position) in addresses.into_iter().zip(positions) {
+            let Some(Position { function, line }) = position else { continue };
+            let Some(function) = function.or_else(|| self.name_at(address)) else { continue };
+            let known = last.replace((function.clone(), line.clone()));
+            if known == last {
+                continue;
+            }
+            let is_same_function =
+                known.is_some_and(|(name, known)| name == function && known.file == line.file);
+            let is_static = match pieces.last().filter(|_| is_same_function) {
+                Some(piece) => piece.is_static,
+                None => self.find(address).is_some_and(|function| self.symbols[function].is_static),
+            };
+            pieces.push(Symbol {
+                name: function.to_string(),
+                start: address,
+                end: 0,
+                function_end: 0,
+                is_function: false,
+                is_static,
+                source: Some(line),
+            });
+        }
+        pieces.append(&mut self.symbols);
+        if is_compatible {
+            // GNU gprof forgets the last one.
+            pieces.pop();
+        }
+        self.symbols = one_for_each_address(pieces, text.end);
+    }
+
+    /// Returns the name of the code at an address.
+    fn name_at(&self, address: u64) -> Option<Arc<str>> {
+        let place = self.names.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
+        Some(self.names[place].1.as_str().into())
     }
 
     /// Returns the symbols, sorted by address.
@@ -214,6 +292,9 @@ fn one_for_each_address(mut symbols: Vec<Symbol>, text_end: u64) -> Vec<Symbol> 
             Some(next) => next.start,
             None => text_end.max(kept[place].start.saturating_add(1)),
         };
+        if kept[place].function_end == 0 {
+            kept[place].function_end = kept[place].end;
+        }
     }
     kept
 }

@@ -79,6 +79,7 @@ mod tests {
             name: "_ZN2ns1fEi".into(),
             start: 0,
             end: 1,
+            function_end: 1,
             is_function: true,
             is_static: false,
             source: Some(SourceLine { file: "/src/lib/file.cc".into(), line: 12 }),

@@ -47,7 +47,7 @@ pub(crate) use demangle::demangle_keeping_clones;
 pub use kept::KeptObject;
 pub use memory_image::Memory;
 pub use source_lines::SourceLine;
-pub(crate) use source_lines::source_lines;
+pub(crate) use source_lines::{Position, SourceLines};
 
 use crate::profile::{Mapping, Profile};
 use naming::Naming;

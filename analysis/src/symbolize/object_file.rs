@@ -107,6 +107,15 @@ impl ObjectFile {
         names.debug.as_ref().map_or_else(Vec::new, |debug| debug.look_up(unit, &names.texts, &addresses))
     }
 
+    /// Returns the addresses where the function or the line can change, according to the debug
+    /// information: sorted, without duplicates.
+    pub(super) fn boundaries(&self) -> Vec<u64> {
+        let mut addresses = self.names().debug.as_ref().map_or_else(Vec::new, DebugInfo::boundaries);
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
     /// Combines `units` and symbol tables; unnamed functions get names of `object` and start.
     pub(super) fn finish(&self, plan: &Plan, units: Vec<Vec<NamedAddress>>, object: &str) -> Vec<Named> {
         let mut places: Vec<NamedAddress> = vec![NamedAddress::default(); plan.addresses.len()];

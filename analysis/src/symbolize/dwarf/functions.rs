@@ -59,6 +59,26 @@ pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Optio
     walk.chains
 }
 
+/// Adds the bounds of a unit's functions and inlined calls. An error in the unit ends the search.
+pub(super) fn add_bounds(unit: UnitRef<'_, Slice<'_>>, addresses: &mut Vec<u64>) {
+    let mut budget = MAX_RANGES;
+    let mut add = || -> gimli::Result<()> {
+        let mut entries = unit.entries_raw(None)?;
+        while !entries.is_empty() {
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            if matches!(abbreviation.tag(), gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine) {
+                let code = read_code(unit, &mut entries, abbreviation)?;
+                each_range(unit, &code, &mut budget, |range| addresses.extend([range.start, range.end]))?;
+            } else {
+                entries.skip_attributes(abbreviation.attributes())?;
+            }
+        }
+        Ok(())
+    };
+    // Bounds before an error are kept.
+    let _ = add();
+}
+
 struct Walk<'a, 'data> {
     unit: UnitRef<'a, Slice<'data>>,
     addresses: &'a [u64],

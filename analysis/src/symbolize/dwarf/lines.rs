@@ -16,6 +16,15 @@ pub(super) struct LineRow {
     sequence: u64,
 }
 
+/// Adds the addresses of a unit's rows.
+pub(super) fn add_rows(unit: UnitRef<'_, Slice<'_>>, addresses: &mut Vec<u64>) {
+    let Some(program) = unit.line_program.clone() else { return };
+    let mut rows = program.rows();
+    while let Ok(Some((_, row))) = rows.next_row() {
+        addresses.push(row.address());
+    }
+}
+
 pub(super) struct Lines<'a, 'data> {
     unit: UnitRef<'a, Slice<'data>>,
     texts: &'a Texts,

@@ -96,6 +96,21 @@ impl DebugInfo {
         units::find(&self.dwarf(), addresses)
     }
 
+    /// Returns the addresses of all rows of line tables, and the bounds of all functions and inlined
+    /// calls. Those of split files are missing.
+    pub(super) fn boundaries(&self) -> Vec<u64> {
+        let dwarf = self.dwarf();
+        let mut boundaries = Vec::new();
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            let unit = UnitRef::new(&dwarf, &unit);
+            lines::add_rows(unit, &mut boundaries);
+            functions::add_bounds(unit, &mut boundaries);
+        }
+        boundaries
+    }
+
     /// Looks up sorted `addresses` in one unit. The result is empty for addresses that the unit
     /// does not contain, or after an error. Names and paths are stored in `texts`.
     pub(super) fn look_up(
