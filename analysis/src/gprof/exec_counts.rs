@@ -14,16 +14,18 @@ impl Report {
         merge_sort(&mut order, &|left, right| compare(&symbols[left], &symbols[right]));
         for function in order {
             let calls = self.graph.nodes[function].calls;
-            if !self.options.shows_unused && calls == 0 {
-                continue;
-            }
             let symbol = &symbols[function];
             let (file, line) = match &symbol.source {
                 Some(source) => (&*source.file, source.line),
                 None => ("<unknown>", 0),
             };
             let name = if self.options.is_compatible { &symbol.name } else { &self.names[function] };
-            writeln!(out, "{file}:{line}: ({name}:{:#x}) {calls} executions", symbol.start)?;
+            let blocks = self.blocks_of(function).map(|block| (block.address, block.count));
+            for (address, count) in std::iter::once((symbol.start, calls)).chain(blocks) {
+                if count != 0 || self.options.shows_unused {
+                    writeln!(out, "{file}:{line}: ({name}:{address:#x}) {count} executions")?;
+                }
+            }
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //!
 //! Sources: the GNU gprof manual, chapters 4 to 6; GNU gprof 2.40 for the layout of the text.
 
+mod annotate;
 mod call_graph;
 mod exec_counts;
 mod explanations;
@@ -19,12 +20,13 @@ mod static_calls;
 mod symbols;
 mod symspec;
 
-pub use selection::Specs;
+pub use annotate::{AnnotatedSource, SourceOptions};
+pub use selection::{Section, Specs};
 pub use symbols::{Executable, SymbolOptions};
 
 use crate::{
     error::{Error, ErrorKind},
-    formats::gmon::{Dimension, Gmon},
+    formats::gmon::{Block, Dimension, Gmon},
     symbolize::{SourceLine, demangle_keeping_clones},
     text::visible,
 };
@@ -39,18 +41,16 @@ use symbols::Symbol;
 /// What is printed, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Print the flat profile (`-p`).
-    pub has_flat: bool,
-    /// Print the call graph and its index (`-q`).
-    pub has_call_graph: bool,
-    /// Print the number of calls of each function (`-C`).
-    pub has_exec_counts: bool,
-    /// Functions in the flat profile (`-p`, `-P`).
-    pub flat: Specs,
-    /// Functions with an entry in the call graph, and their callees (`-q`, `-Q`).
-    pub call_graph: Specs,
-    /// Functions with numbers of calls (`-C`, `-Z`).
-    pub exec_counts: Specs,
+    /// The flat profile (`-p`, `-P`).
+    pub flat: Section,
+    /// The call graph and its index (`-q`, `-Q`): functions with an entry, and their callees.
+    pub call_graph: Section,
+    /// The number of calls of each function (`-C`, `-Z`).
+    pub exec_counts: Section,
+    /// The sources of functions, with numbers of calls (`-A`, `-J`).
+    pub sources: Section,
+    /// How the sources are printed.
+    pub source_options: SourceOptions,
     /// Functions with times in the call graph (`-n`, `-N`).
     pub time: Specs,
     /// Calls in the call graph, as `from/to` (`-q`, `-k`).
@@ -95,6 +95,9 @@ pub struct Report {
     entries: Vec<usize>,
     flat: Selection,
     exec_counts: Selection,
+    sources: Selection,
+    /// Basic blocks of each symbol, if functions are divided by line.
+    blocks: Vec<Vec<Block>>,
     /// The call graph is known, and entries have indices.
     has_indices: bool,
 }
@@ -106,12 +109,12 @@ impl Report {
     /// If the data lack samples for the flat profile, or calls for the call graph.
     pub fn new(executable: Executable, gmon: &Gmon, options: Options) -> Result<Self, Error> {
         let fails = |reason| Err(Error::new(ErrorKind::Request, reason));
-        if options.has_flat && gmon.histograms.is_empty() {
+        if options.flat.is_printed && gmon.histograms.is_empty() {
             return fails(
                 "the data have no samples, which the flat profile needs; print the call graph with -q",
             );
         }
-        if options.has_call_graph && gmon.arcs.is_empty() {
+        if options.call_graph.is_printed && gmon.arcs.is_empty() {
             return fails(
                 "the data have no calls, which the call graph needs; compile and link the program with -pg, or print the flat profile with -p",
             );
@@ -128,12 +131,13 @@ impl Report {
         let names: Vec<String> = symbols.iter().map(|symbol| printed_name(symbol, &options)).collect();
         let matching = Matching { symbols, names: &names, is_compatible: options.is_compatible };
         let is_internal = |function: usize| INTERNAL.contains(&symbols[function].name.as_str());
-        let flat = Selection::new(&options.flat, &matching, |function| {
+        let flat = Selection::new(&options.flat.specs, &matching, |function| {
             options.is_compatible && is_internal(function)
         });
-        let printed = Selection::new(&options.call_graph, &matching, is_internal);
+        let printed = Selection::new(&options.call_graph.specs, &matching, is_internal);
         let timed = Selection::new(&options.time, &matching, is_internal);
-        let exec_counts = Selection::new(&options.exec_counts, &matching, |_| false);
+        let exec_counts = Selection::new(&options.exec_counts.specs, &matching, |_| false);
+        let sources = Selection::new(&options.sources.specs, &matching, |_| false);
         let arcs = ArcSelection::new(&options.arcs, &matching);
         if options.is_compatible {
             // Functions that the flat profile omits have no time in the call graph, either.
@@ -176,6 +180,8 @@ impl Report {
             // All times are 0.
             dimension.rate = 1;
         }
+        let blocks = if options.by_line { gmon.blocks.as_slice() } else { &[] };
+        let blocks = blocks_by_symbol(&executable, blocks, options.is_compatible);
         let mut report = Self {
             executable,
             options,
@@ -186,6 +192,8 @@ impl Report {
             entries: Vec::new(),
             flat,
             exec_counts,
+            sources,
+            blocks,
             has_indices: !gmon.arcs.is_empty(),
             names,
         };
@@ -198,23 +206,27 @@ impl Report {
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
-        let Options { has_flat, has_call_graph, has_exec_counts, is_traditional, .. } = self.options;
-        let mut sections: Vec<(bool, Section)> =
-            vec![(has_flat, Self::write_flat), (has_call_graph, Self::write_graph)];
-        if is_traditional {
+        type WriteSection = fn(&Report, &mut dyn Write) -> io::Result<()>;
+        let Options { flat, call_graph, exec_counts, is_traditional, .. } = &self.options;
+        let mut sections: Vec<(&Section, WriteSection)> =
+            vec![(flat, Self::write_flat), (call_graph, Self::write_graph)];
+        if *is_traditional {
             sections.reverse();
         }
-        sections.push((has_call_graph, Self::write_index));
-        sections.push((has_exec_counts, Self::write_exec_counts));
+        sections.push((call_graph, Self::write_index));
+        sections.push((exec_counts, Self::write_exec_counts));
         let mut is_first = true;
-        for (_, write) in sections.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+        for (_, write) in sections.into_iter().filter(|(section, _)| section.is_printed) {
             if !std::mem::take(&mut is_first) {
                 writeln!(out, "\x0c")?;
             }
             write(self, out)?;
         }
         Ok(())
+    }
+
+    fn blocks_of(&self, symbol: usize) -> impl Iterator<Item = &Block> {
+        self.blocks[symbol].iter()
     }
 
     fn write_explanation(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -248,4 +260,25 @@ fn printed_name(symbol: &Symbol, options: &Options) -> String {
 /// Returns a file's name, with or without directories.
 fn printed_file(path: &str, has_directories: bool) -> Cow<'_, str> {
     visible(if has_directories { path } else { path.rsplit('/').next().unwrap_or(path) })
+}
+
+/// Returns the basic blocks of each symbol. GNU gprof forgets the eleventh of a symbol and those after
+/// it.
+fn blocks_by_symbol(executable: &Executable, blocks: &[Block], is_compatible: bool) -> Vec<Vec<Block>> {
+    const MAX: usize = 10;
+    let mut by_symbol = vec![Vec::new(); executable.symbols().len()];
+    for &block in blocks {
+        let Some(symbol) = executable.find(block.address) else { continue };
+        let of_symbol: &mut Vec<Block> = &mut by_symbol[symbol];
+        if !is_compatible {
+            of_symbol.push(block);
+            continue;
+        }
+        match of_symbol.iter().position(|known| known.address == block.address) {
+            Some(place) => of_symbol[place].count = of_symbol[place].count.saturating_add(block.count),
+            None if of_symbol.len() < MAX => of_symbol.push(block),
+            None => {}
+        }
+    }
+    by_symbol
 }

@@ -14,6 +14,15 @@ pub struct Specs {
     pub excluded: Vec<String>,
 }
 
+/// A part of the report.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// It is printed.
+    pub is_printed: bool,
+    /// Functions in it.
+    pub specs: Specs,
+}
+
 /// What symspecs are compared with.
 pub(super) struct Matching<'a> {
     pub(super) symbols: &'a [Symbol],

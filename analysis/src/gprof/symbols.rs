@@ -10,7 +10,7 @@ use object::{
     SymbolFlags, elf,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     path::Path,
     sync::Arc,
@@ -75,6 +75,9 @@ pub struct Executable {
     symbols: Vec<Symbol>,
     /// The section `.text`.
     pub(super) text: Text,
+    /// Source files, in the order of the symbol table.
+    pub(super) files: Vec<Arc<str>>,
+    known_files: HashSet<Arc<str>>,
     /// Names of all code, also of what is hidden, sorted by address.
     names: Vec<(u64, String)>,
 }
@@ -94,19 +97,32 @@ impl Executable {
             return Err(Error::new(ErrorKind::Format, "the file is empty (0 bytes)").at(path));
         }
         let bytes = map_file(&file).map_err(fails)?;
-        let mut executable = Self::read(&bytes, options).map_err(|error| error.at(path))?;
+        let (mut executable, order) = Self::read(&bytes, options).map_err(|error| error.at(path))?;
         let lines = SourceLines::open(path)?;
         let addresses = executable.symbols.iter().map(|symbol| symbol.start).collect();
         for (symbol, position) in executable.symbols.iter_mut().zip(lines.find(addresses)) {
             symbol.source = position.map(|position| position.line);
         }
+        let functions: Vec<usize> = order.iter().filter_map(|&start| executable.find(start)).collect();
+        functions.into_iter().for_each(|function| executable.add_file(function));
         if options.by_line {
             executable.divide(&lines, options.is_compatible);
+            (0..executable.symbols.len()).for_each(|symbol| executable.add_file(symbol));
         }
         Ok(executable)
     }
 
-    fn read(bytes: &[u8], options: SymbolOptions) -> Result<Self, Error> {
+    /// Adds the source file of a symbol to the list.
+    fn add_file(&mut self, symbol: usize) {
+        let Some(SourceLine { file, .. }) = &self.symbols[symbol].source else { return };
+        if self.known_files.insert(file.clone()) {
+            self.files.push(file.clone());
+        }
+    }
+
+    /// Returns an executable without source lines, and the addresses of symbols in the order of the
+    /// symbol table.
+    fn read(bytes: &[u8], options: SymbolOptions) -> Result<(Self, Vec<u64>), Error> {
         let file = object::File::parse(bytes).map_err(|error| {
             Error::new(ErrorKind::Format, format!("not a valid ELF file ({error})")).caused_by(error)
         })?;
@@ -173,10 +189,12 @@ impl Executable {
             return Err(Error::new(ErrorKind::Format, reason)
                 .advise("link the program without `-s`, and do not strip it"));
         }
+        let order = symbols.iter().map(|symbol| symbol.start).collect();
         let names =
             names.into_iter().map(|(start, (_, name))| (start, String::from_utf8_lossy(name).into_owned()));
         let names = names.collect();
-        Ok(Self { layout, symbols: one_for_each_address(symbols, text.end()), text, names })
+        let symbols = one_for_each_address(symbols, text.end());
+        Ok((Self { layout, symbols, text, names, files: Vec::new(), known_files: HashSet::new() }, order))
     }
 
     /// Adds a symbol for each piece of code with a function and source line of its own.
