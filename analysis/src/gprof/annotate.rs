@@ -80,6 +80,7 @@ impl Report {
             }
         }
         let mut sources = Vec::new();
+        let mut last = 0;
         // GNU gprof begins with the last file that it found.
         for path in self.executable.files.iter().rev() {
             let Some(lines) = files.get(&**path) else { continue };
@@ -89,34 +90,40 @@ impl Report {
             }
             let mut text = Vec::new();
             let source = self.read_source(path);
-            let is_found =
-                source.is_some_and(|source| self.annotate(&source, lines, total, &mut text).is_ok());
+            let is_found = source
+                .is_some_and(|source| self.annotate(&source, lines, total, &mut last, &mut text).is_ok());
             sources.push(AnnotatedSource { path: path.clone(), text: is_found.then_some(text) });
         }
         sources
     }
 
+    /// Writes the lines of a file with their numbers, and tables. `last` is the last number, which
+    /// GNU gprof repeats in the next file.
     fn annotate(
         &self,
         source: &[u8],
         lines: &BTreeMap<u64, Line>,
         total: u64,
+        last: &mut u64,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let SourceOptions { marks_all_lines, table_length, .. } = self.options.source_options;
-        let (mut last, mut marked) = (0, 0);
+        if !self.options.is_compatible {
+            *last = 0;
+        }
+        let mut marked = 0;
         for (number, text) in (1..).zip(source.split_inclusive(|&byte| byte == b'\n')) {
             let mut counts = Vec::new();
             if let Some(line) = lines.get(&number) {
                 if line.is_function {
                     counts.push(line.calls);
                 } else if marks_all_lines {
-                    counts.push(last);
+                    counts.push(*last);
                 }
                 counts.extend(&line.blocks);
             }
             if let Some(&count) = counts.last() {
-                last = count;
+                *last = count;
                 marked += u64::from(self.options.is_compatible || counts.iter().any(|&count| count != 0));
             }
             out.write_all(self.mark(&counts).as_bytes())?;

@@ -308,7 +308,7 @@ fn one_for_each_address(mut symbols: Vec<Symbol>, text_end: u64) -> Vec<Symbol> 
     for place in 0..kept.len() {
         kept[place].end = match kept.get(place + 1) {
             Some(next) => next.start,
-            None => text_end.max(kept[place].start.saturating_add(1)),
+            None => text_end.max(kept[place].start.saturating_add(1)).max(kept[place].function_end),
         };
         if kept[place].function_end == 0 {
             kept[place].function_end = kept[place].end;

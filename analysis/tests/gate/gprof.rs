@@ -1,7 +1,7 @@
 //! Reports of gprof: equal to those of GNU gprof, for programs that gcc compiled with `-pg`.
 
 use crate::skip::{Lack, skip};
-use sigprof_analysis::formats::gmon::{FileFormat, Gmon, Layout};
+use sigprof_analysis::formats::gmon::{Block, FileFormat, Gmon, Layout};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -52,6 +52,20 @@ const REPORTS: &[&str] = &[
     "-b -f main -F work",
     "-b -n work -N main",
     "-b --no-time=main --graph=work",
+    "-b -p -P",
+    "-b -P -Qmain -Q",
+    "-b -i -C",
+    "-b -l",
+    "-b -l -z",
+    "-b -l -L -q",
+    "-b -l -T -C -z",
+    "-b -l -p6 -q",
+    "-b -A",
+    "-b -A -l",
+    "-b -A -l -x -z -t 3",
+    "-b -A -m 100 -t 0 -p",
+    "-b -Arecursion.c:fib",
+    "-b -Jmain -z",
 ];
 
 fn source(name: &str) -> PathBuf {
@@ -68,7 +82,7 @@ fn build(words: &str, directory: &Path) {
     let mut words = words.split(' ');
     let mut compiler = Command::new(words.next().expect("a compiler"));
     for word in words {
-        if word.ends_with(".c") || word.ends_with(".cc") {
+        if (word.ends_with(".c") || word.ends_with(".cc")) && !word.starts_with("./") {
             compiler.arg(source(word));
         } else {
             compiler.arg(word);
@@ -213,7 +227,7 @@ fn classes_and_templates() {
     let directory = tempfile::tempdir().expect("a temporary folder");
     build("g++ -O2 -g -std=c++17 -pthread classes.cc", directory.path());
     // The demanglers print some templates differently, and GNU gprof misplaces functions of headers.
-    let reports = REPORTS.iter().filter(|options| !options.contains('C') && !options.contains('Z'));
+    let reports = REPORTS.iter().filter(|options| !options.contains(['C', 'Z', 'A', 'J', 'l']));
     let reports: Vec<String> = reports.map(|options| format!("{options} --no-demangle")).collect();
     let reports: Vec<&str> = reports.iter().map(String::as_str).collect();
     compare(&reports, "prog gmon.out", directory.path());
@@ -279,6 +293,69 @@ fn data_without_samples_or_calls() {
     assert!(fails("-q prog samples", directory).contains("no calls"));
     let graph = succeeds("-q prog calls", directory);
     assert!(graph.contains("  fib [") && !graph.contains("nan"), "{graph}");
+}
+
+#[test]
+fn executions_of_basic_blocks() {
+    if !has_gprof() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O0 -g -no-pie recursion.c", directory);
+    let mut gmon = data(directory);
+    let nm = Command::new("nm").arg("prog").current_dir(directory).output().expect("nm starts");
+    let nm = text(&nm.stdout);
+    let address = |name: &str| {
+        let line = nm.lines().find(|line| line.ends_with(&format!(" {name}"))).expect("a symbol");
+        u64::from_str_radix(&line[..16], 16).expect("an address")
+    };
+    for (name, offset, count) in [
+        ("fib", 0, 3),
+        ("fib", 1, 0),
+        ("work", 30, 1_234_567),
+        ("work", 31, 98_765),
+        ("main", 0, 0),
+        ("main", 60, 7),
+    ] {
+        gmon.blocks.push(Block { address: address(name) + offset, count });
+    }
+    gmon.blocks.extend((0..12).map(|offset| Block { address: address("even") + offset, count: offset }));
+    write(&gmon, "blocks", directory);
+    let reports =
+        ["-b -l -C", "-b -l -C -z", "-b -C", "-b -l -A", "-b -l -A -x", "-b -l -A -m 100", "-b -A", "-i"];
+    compare(&reports, "prog blocks", directory);
+    // GNU gprof forgets those after the tenth.
+    let counts = succeeds("-b -l -C prog blocks", directory);
+    assert!(counts.contains(&format!(":{:#x}) 11 executions", address("even") + 11)), "{counts}");
+}
+
+#[test]
+fn sources_in_other_directories_and_files() {
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    for folder in ["moved", "built"] {
+        fs::create_dir(directory.join(folder)).expect("it can be made");
+    }
+    let program = "int f(void) { return 1; }\nint main(void) { return f() - 1; }\n";
+    fs::write(directory.join("built/own.c"), program).expect("it can be written");
+    build("gcc -O0 -g ./built/own.c", directory);
+    let usual = succeeds("-A prog", directory);
+    assert!(
+        usual.contains("own.c:\n           1 -> int f(void) { return 1; }\n       ##### -> int main("),
+        "{usual}"
+    );
+    assert!(usual.contains("\n        1   Lines executed\n    50.00   Percent of the file"), "{usual}");
+
+    fs::rename(directory.join("built/own.c"), directory.join("moved/own.c")).expect("it can be moved");
+    let output = sigprof("-A prog", directory);
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let message = text(&output.stderr);
+    assert!(message.contains("own.c: the source is missing; name its directory with -I"), "{message}");
+    assert_eq!(succeeds("-A -I built:moved prog", directory), usual);
+    assert_eq!(succeeds("-A -y -I moved prog", directory), "");
+    let written = fs::read_to_string(directory.join("own.c-ann")).expect("it was written");
+    assert_eq!(usual.split_once(":\n").map(|(_, text)| text), Some(written.as_str()));
 }
 
 #[test]

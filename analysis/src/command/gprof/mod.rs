@@ -53,7 +53,7 @@ pub(crate) struct GprofArgs {
     #[arg(short, long, help_heading = "Output")]
     brief: bool,
 
-    /// Print only version and number of records of each file
+    /// Print version and number of records of each file
     #[arg(short = 'i', long, help_heading = "Output")]
     file_info: bool,
 
