@@ -28,6 +28,7 @@ pub mod profile;
 pub mod rank;
 pub mod record;
 pub mod report;
+mod source_file;
 pub mod symbolize;
 mod text;
 pub mod units;

@@ -1,24 +1,28 @@
 //! Sources with the number of calls of each function (`-A`).
 
 use super::Report;
-use crate::text::visible;
+use crate::{
+    report::SourcePaths,
+    source_file::{self, MAX_BYTES},
+    text::visible,
+};
 use std::{
     collections::BTreeMap,
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// Width of the numbers before a line, and of the arrow behind them.
+/// Columns of the numbers before a line.
 const NUMBERS: usize = 12;
+/// Columns of the numbers and the arrow after them.
 const WIDTH: usize = 16;
 
 /// How sources are printed.
 #[derive(Clone, Debug, Default)]
 pub struct SourceOptions {
     /// Where sources are searched, if they are not at the path that the compiler was given (`-I`).
-    pub directories: Vec<PathBuf>,
+    pub paths: SourcePaths,
     /// Also mark lines inside of functions, if functions are divided by line (`-x`).
     pub marks_all_lines: bool,
     /// Lines with fewer executions are marked by `#####` (`-m`).
@@ -73,7 +77,7 @@ impl Report {
             let line = lines.entry(source.line).or_default();
             line.calls = line.calls.saturating_add(self.graph.nodes[place].calls);
             if is_new {
-                line.is_function = symbol.is_function;
+                line.is_function = !symbol.is_line;
             }
             if is_new || !self.options.is_compatible {
                 line.blocks.extend(self.blocks_of(place).map(|block| block.count));
@@ -89,7 +93,7 @@ impl Report {
                 continue;
             }
             let mut text = Vec::new();
-            let source = self.read_source(path);
+            let source = self.read_source(Path::new(&**path));
             let is_found = source
                 .is_some_and(|source| self.annotate(&source, lines, total, &mut last, &mut text).is_ok());
             sources.push(AnnotatedSource { path: path.clone(), text: is_found.then_some(text) });
@@ -163,13 +167,10 @@ impl Report {
         mark
     }
 
-    /// Reads a source from its path, or one of the directories.
-    fn read_source(&self, path: &str) -> Option<Vec<u8>> {
-        let path = Path::new(path);
-        let directories = &self.options.source_options.directories;
-        let relative =
-            directories.iter().filter(|_| path.is_relative()).map(|directory| directory.join(path));
-        let names = directories.iter().filter_map(|directory| Some(directory.join(path.file_name()?)));
-        std::iter::once(path.to_owned()).chain(relative).chain(names).find_map(|path| fs::read(path).ok())
+    /// Reads a source from its path, or from one of the directories.
+    fn read_source(&self, path: &Path) -> Option<Vec<u8>> {
+        let candidates = self.options.source_options.paths.candidates(path);
+        let mut paths = std::iter::once(path).chain(candidates.iter().map(PathBuf::as_path));
+        paths.find_map(|path| source_file::read(path, MAX_BYTES))
     }
 }

@@ -41,10 +41,7 @@ impl Report {
                 && node.self_calls == 0
                 && node.shown_own == 0.0
                 && node.shown_children == 0.0;
-            // Source lines are only printed as callers.
-            let is_function = self.executable.symbols().get(entry).is_some_and(|symbol| symbol.is_function);
-            let is_line = self.options.by_line && !is_function;
-            if is_unused && !self.options.shows_unused || !node.is_printed || is_line {
+            if is_unused && !self.options.shows_unused || !node.is_printed || !self.can_have_entry(entry) {
                 continue;
             }
             match entry.checked_sub(self.executable.symbols().len()) {
@@ -65,6 +62,17 @@ impl Report {
             }
         }
         self.write_explanation(explanations::CALL_GRAPH, out)
+    }
+
+    /// True unless functions are divided by line, and a node is not a function. Lines are only printed
+    /// as callers.
+    fn can_have_entry(&self, node: usize) -> bool {
+        let symbol = self.executable.symbols().get(node);
+        match self.options.is_compatible {
+            // GNU gprof also leaves out cycles and labels.
+            true => !self.options.by_line || symbol.is_some_and(|symbol| symbol.is_function),
+            false => symbol.is_none_or(|symbol| !symbol.is_line),
+        }
     }
 
     /// Writes the number of bytes of a bin, and the meaning of percentages: parts of `total` samples.

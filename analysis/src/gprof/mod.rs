@@ -106,7 +106,8 @@ impl Report {
     /// Calculates the times of functions.
     ///
     /// # Errors
-    /// If the data lack samples for the flat profile, or calls for the call graph.
+    /// If the data lack samples for the flat profile, or calls for the call graph; if a symspec matches
+    /// nothing.
     pub fn new(executable: Executable, gmon: &Gmon, options: Options) -> Result<Self, Error> {
         let fails = |reason| Err(Error::new(ErrorKind::Request, reason));
         if options.flat.is_printed && gmon.histograms.is_empty() {
@@ -130,6 +131,11 @@ impl Report {
         }
         let names: Vec<String> = symbols.iter().map(|symbol| printed_name(symbol, &options)).collect();
         let matching = Matching { symbols, names: &names, is_compatible: options.is_compatible };
+        if !options.is_compatible {
+            let Options { flat, call_graph, exec_counts, sources, time, arcs, .. } = &options;
+            let sections = [flat, call_graph, exec_counts, sources].map(|section| &section.specs);
+            matching.ensure_found(&[&sections[..], &[time]].concat(), arcs)?;
+        }
         let is_internal = |function: usize| INTERNAL.contains(&symbols[function].name.as_str());
         let flat = Selection::new(&options.flat.specs, &matching, |function| {
             options.is_compatible && is_internal(function)
@@ -148,24 +154,7 @@ impl Report {
             }
         }
         let mut graph = Graph::new(&own);
-        // GNU gprof takes a label for a part of the function before it.
-        let mut function = None;
-        let callees: Vec<Option<usize>> = (0..symbols.len())
-            .map(|place| {
-                if symbols[place].is_function || !options.is_compatible {
-                    function = Some(place);
-                }
-                function
-            })
-            .collect();
-        for arc in &gmon.arcs {
-            let callee = executable.find(arc.callee).and_then(|callee| callees[callee]);
-            if let (Some(caller), Some(callee)) = (executable.find(arc.from), callee) {
-                if arcs.allows(caller, callee) {
-                    graph.add(caller, callee, arc.count);
-                }
-            }
-        }
+        add_calls(&mut graph, &executable, gmon, &arcs, options.is_compatible);
         if options.has_static_calls {
             for (caller, callee) in static_calls::find(&executable, &gmon.histograms, options.is_compatible) {
                 graph.add(caller, callee, 0);
@@ -260,6 +249,37 @@ fn printed_name(symbol: &Symbol, options: &Options) -> String {
 /// Returns a file's name, with or without directories.
 fn printed_file(path: &str, has_directories: bool) -> Cow<'_, str> {
     visible(if has_directories { path } else { path.rsplit('/').next().unwrap_or(path) })
+}
+
+/// Adds the calls between symbols.
+fn add_calls(
+    graph: &mut Graph,
+    executable: &Executable,
+    gmon: &Gmon,
+    selected: &ArcSelection,
+    is_compatible: bool,
+) {
+    // The callee of a call is a function, not a line in it. GNU gprof also takes a label for a part of
+    // the function before it.
+    let mut function = None;
+    let callees: Vec<Option<usize>> = (0..)
+        .zip(executable.symbols())
+        .map(|(place, symbol)| {
+            let is_whole = if is_compatible { symbol.is_function } else { !symbol.is_line };
+            if is_whole {
+                function = Some(place);
+            }
+            function
+        })
+        .collect();
+    for arc in &gmon.arcs {
+        let callee = executable.find(arc.callee).and_then(|callee| callees[callee]);
+        if let (Some(caller), Some(callee)) = (executable.find(arc.from), callee) {
+            if selected.allows(caller, callee) {
+                graph.add(caller, callee, arc.count);
+            }
+        }
+    }
 }
 
 /// Returns the basic blocks of each symbol. GNU gprof forgets the eleventh of a symbol and those after

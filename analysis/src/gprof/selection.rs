@@ -4,6 +4,7 @@ use super::{
     symbols::Symbol,
     symspec::{ArcSpec, Symspec},
 };
+use crate::error::{Error, ErrorKind};
 
 /// Symspecs of an option that includes, and of one that excludes.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +33,34 @@ pub(super) struct Matching<'a> {
 }
 
 impl Matching<'_> {
+    /// Returns an error if a symspec for functions or calls matches nothing. GNU gprof ignores it.
+    pub(super) fn ensure_found(&self, functions: &[&Specs], calls: &Specs) -> Result<(), Error> {
+        let all = |specs: &Specs| [specs.included.as_slice(), &specs.excluded].concat();
+        for text in functions.iter().flat_map(|specs| all(specs)) {
+            self.ensure_function(&text, &text)?;
+        }
+        for text in all(calls) {
+            let Some((from, to)) = text.split_once('/') else {
+                let reason = format!("`{text}` is not of the form FROM/TO");
+                return Err(Error::new(ErrorKind::Request, reason));
+            };
+            self.ensure_function(from, &text)?;
+            self.ensure_function(to, &text)?;
+        }
+        Ok(())
+    }
+
+    fn ensure_function(&self, function: &str, text: &str) -> Result<(), Error> {
+        if self.find(&[function.to_owned()]).contains(&true) {
+            return Ok(());
+        }
+        let reason = match function == text {
+            true => format!("no function matches `{text}`"),
+            false => format!("no function matches `{function}` of `{text}`"),
+        };
+        Err(Error::new(ErrorKind::Request, reason).advise("`sigprof gprof -b -p -z` prints all functions"))
+    }
+
     /// Returns, for each symbol, whether one of the symspecs matches it.
     fn find(&self, texts: &[String]) -> Vec<bool> {
         let specs: Vec<Symspec> = texts.iter().map(|text| Symspec::parse(text, self.is_compatible)).collect();

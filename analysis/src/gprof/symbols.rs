@@ -29,6 +29,8 @@ pub(super) struct Symbol {
     pub(super) function_end: u64,
     /// The linker knows it as a function.
     pub(super) is_function: bool,
+    /// It is a part of a function: the code of a source line.
+    pub(super) is_line: bool,
     /// It is local to its file.
     pub(super) is_static: bool,
     /// File and line of its definition, or of the code.
@@ -180,6 +182,7 @@ impl Executable {
                 end: 0,
                 function_end: 0,
                 is_function,
+                is_line: false,
                 is_static,
                 source: None,
             });
@@ -224,6 +227,7 @@ impl Executable {
                 end: 0,
                 function_end: 0,
                 is_function: false,
+                is_line: true,
                 is_static,
                 source: Some(line),
             });

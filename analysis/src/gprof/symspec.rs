@@ -81,6 +81,7 @@ mod tests {
             end: 1,
             function_end: 1,
             is_function: true,
+            is_line: false,
             is_static: false,
             source: Some(SourceLine { file: "/src/lib/file.cc".into(), line: 12 }),
         };

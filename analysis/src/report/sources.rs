@@ -1,8 +1,8 @@
 //! Lookup of source files by their names in debug information.
 
+use crate::source_file::{self, MAX_BYTES};
 use std::{
     collections::HashMap,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -28,9 +28,6 @@ pub(super) enum Source {
     Missing(Vec<PathBuf>),
 }
 
-/// Limit; larger files are generated, or not source.
-const MAX_BYTES: u64 = 64 << 20;
-
 impl SourceFiles {
     pub(super) fn new(paths: SourcePaths) -> Self {
         Self { paths, files: HashMap::new() }
@@ -41,14 +38,20 @@ impl SourceFiles {
         let paths = &self.paths;
         self.files.entry(name.to_owned()).or_insert_with(|| {
             let candidates = paths.candidates(Path::new(name));
-            candidates.iter().find_map(|path| read(path)).unwrap_or(Source::Missing(candidates))
+            let text = candidates.iter().find_map(|path| source_file::read(path, MAX_BYTES));
+            match text {
+                Some(text) => {
+                    Source::Found(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
+                }
+                None => Source::Missing(candidates),
+            }
         })
     }
 }
 
 impl SourcePaths {
     /// Returns possible paths: in each directory ever shorter ends of the name; then the name.
-    pub(super) fn candidates(&self, name: &Path) -> Vec<PathBuf> {
+    pub(crate) fn candidates(&self, name: &Path) -> Vec<PathBuf> {
         let trimmed = self.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix).ok()).unwrap_or(name);
         let parts: Vec<_> =
             trimmed.components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
@@ -64,16 +67,6 @@ impl SourcePaths {
         }
         candidates
     }
-}
-
-/// Returns the lines of a regular file; reads of other files may block.
-fn read(path: &Path) -> Option<Source> {
-    let status = fs::metadata(path).ok()?;
-    if !status.is_file() || status.len() > MAX_BYTES {
-        return None;
-    }
-    let text = fs::read(path).ok()?;
-    Some(Source::Found(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()))
 }
 
 #[cfg(test)]

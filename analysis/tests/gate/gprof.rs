@@ -3,6 +3,7 @@
 use crate::skip::{Lack, skip};
 use sigprof_analysis::formats::gmon::{Block, FileFormat, Gmon, Layout};
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -330,6 +331,29 @@ fn executions_of_basic_blocks() {
     assert!(counts.contains(&format!(":{:#x}) 11 executions", address("even") + 11)), "{counts}");
 }
 
+/// In optimized functions, the `-pg` runtime can record an address after the first line.
+#[test]
+fn calls_belong_to_functions_also_by_line() {
+    let directory = tempfile::tempdir().expect("a temporary folder");
+    let directory = directory.path();
+    build("gcc -O3 -g recursion.c", directory);
+    let with_calls = |options: &str, name_column: usize| {
+        let flat = succeeds(options, directory);
+        let rows = flat.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+        let rows = rows.filter(|row| row.get(5).is_some_and(|value| value.parse::<f64>().is_ok()));
+        rows.map(|row| row[name_column].to_owned()).collect::<BTreeSet<_>>()
+    };
+    let functions = with_calls("-b -p prog", 6);
+    assert!(functions.len() >= 10, "{functions:?}");
+    assert_eq!(with_calls("-b -l -p prog", 6), functions);
+    let graph = succeeds("-b -l -q prog", directory);
+    for function in functions {
+        let entry =
+            graph.lines().find(|line| line.starts_with('[') && line.contains(&format!(" {function} (")));
+        assert!(entry.is_some(), "{function}: {graph}");
+    }
+}
+
 #[test]
 fn sources_in_other_directories_and_files() {
     let directory = tempfile::tempdir().expect("a temporary folder");
@@ -356,6 +380,17 @@ fn sources_in_other_directories_and_files() {
     assert_eq!(succeeds("-A -y -I moved prog", directory), "");
     let written = fs::read_to_string(directory.join("own.c-ann")).expect("it was written");
     assert_eq!(usual.split_once(":\n").map(|(_, text)| text), Some(written.as_str()));
+
+    // Two sources of a name.
+    fs::write(directory.join("moved/own.c"), "int f(void) { return 1; }\n").expect("it can be written");
+    let program = "int f(void);\nint g(void) { return f(); }\nint main(void) { return g() - 1; }\n";
+    fs::write(directory.join("built/own.c"), program).expect("it can be written");
+    build("gcc -O0 -g ./moved/own.c ./built/own.c", directory);
+    assert_eq!(succeeds("-A -y prog", directory), "");
+    let written = fs::read_to_string(directory.join("own.c-ann")).expect("it was written");
+    for part in ["moved/own.c:\n", "1 -> int f(void) { return 1; }\n", "built/own.c:\n", "1 -> int g(void)"] {
+        assert!(written.contains(part), "{part}: {written}");
+    }
 }
 
 #[test]
@@ -414,6 +449,11 @@ fn errors_name_the_file_and_the_remedy() {
     assert!(fails("missing", directory).contains("missing: cannot read the program: No such file"));
     assert!(fails("prog missing", directory).contains("missing: cannot read the profile: No such file"));
     assert!(fails("gmon.out", directory).contains("gmon.out: not a valid ELF file"));
+    assert!(fails("-pmissing prog", directory).contains("no function matches `missing`; `sigprof gprof"));
+    assert!(
+        fails("-k main/missing prog", directory).contains("no function matches `missing` of `main/missing`")
+    );
+    assert!(fails("-k main prog", directory).contains("`main` is not of the form FROM/TO"));
     assert!(fails("prog prog", directory).contains("prog: this is not a gmon.out file"));
     fs::write(directory.join("empty"), b"").expect("it can be written");
     assert!(fails("empty", directory).contains("empty: the file is empty"));

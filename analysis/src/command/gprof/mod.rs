@@ -12,9 +12,11 @@ use sigprof_analysis::{
     Error,
     error::ErrorKind,
     formats::gmon::{FileFormat, FileInfo, Gmon, read_bytes},
-    gprof::{Executable, Options, Report, Section, SourceOptions, Specs, SymbolOptions},
+    gprof::{AnnotatedSource, Executable, Options, Report, Section, SourceOptions, Specs, SymbolOptions},
+    report::SourcePaths,
 };
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsString,
     io::{self, Write},
@@ -218,15 +220,7 @@ impl GprofArgs {
         }
         sources.retain(|source| source.text.is_some());
         if self.separate_files {
-            for source in sources.drain(..) {
-                let name = source.path.rsplit('/').next().unwrap_or_default();
-                let file = format!("{name}-ann");
-                let path = Path::new(&file);
-                output::stream(Some(path), OutputKind::Not, |out| {
-                    let text = source.text.unwrap_or_default();
-                    out.write_all(&text).map_err(Error::output)
-                })?;
-            }
+            write_separately(&std::mem::take(&mut sources))?;
         }
         Target::default().write_text(|out| {
             if self.file_info {
@@ -270,7 +264,7 @@ impl GprofArgs {
             exec_counts,
             sources,
             source_options: SourceOptions {
-                directories: self.directories(),
+                paths: SourcePaths { directories: self.directories(), prefixes: Vec::new() },
                 marks_all_lines: self.all_lines,
                 min_count: self.min_count,
                 table_length: self.table_length,
@@ -309,4 +303,24 @@ impl GprofArgs {
         }
         Ok(())
     }
+}
+
+/// Writes each source to a file of its own, in the current directory. Sources of the same name share
+/// a file, with a line before each.
+fn write_separately(sources: &[AnnotatedSource]) -> Result<(), Error> {
+    let mut files: BTreeMap<String, Vec<&AnnotatedSource>> = BTreeMap::new();
+    for source in sources {
+        let name = source.path.rsplit('/').next().unwrap_or_default();
+        files.entry(format!("{name}-ann")).or_default().push(source);
+    }
+    for (file, sources) in files {
+        output::stream(Some(Path::new(&file)), OutputKind::Not, |out| {
+            let result = match sources.as_slice() {
+                [source] => out.write_all(source.text.as_deref().unwrap_or_default()),
+                several => several.iter().try_for_each(|source| source.write(out)),
+            };
+            result.map_err(Error::output)
+        })?;
+    }
+    Ok(())
 }

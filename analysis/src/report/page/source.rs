@@ -2,10 +2,9 @@
 //!
 //! A profile may name any file, and pages are shared: only files with a source extension are read.
 
-use crate::{report::SourcePaths, text::visible};
+use crate::{report::SourcePaths, source_file, text::visible};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fs,
     path::Path,
 };
 
@@ -132,10 +131,8 @@ impl<'a> SourceExcerpts<'a> {
         if !ENDINGS.contains(&ending) {
             return None;
         }
-        let bytes = self.paths.candidates(path).into_iter().find_map(|path| {
-            let status = fs::metadata(&path).ok()?;
-            (status.is_file() && status.len() <= LONGEST_FILE).then(|| fs::read(&path).ok())?
-        })?;
+        let candidates = self.paths.candidates(path);
+        let bytes = candidates.iter().find_map(|path| source_file::read(path, LONGEST_FILE))?;
         let text = String::from_utf8_lossy(&bytes);
         Some(text.lines().map(|line| shortened(&visible_line(line))).collect())
     }
@@ -182,6 +179,7 @@ fn shortened(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn wanted<'a>(file: &'a str, start: i64, lines: &[(i64, i64)]) -> WantedLines<'a> {
         WantedLines { file, start, weight: 1, lines: lines.iter().copied().collect() }

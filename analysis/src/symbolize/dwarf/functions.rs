@@ -12,7 +12,7 @@ const FEW_INLINED: usize = 16 * MAX_INLINED;
 /// Limit of nested functions, as in Pascal and GNU C.
 const MAX_NESTED: usize = 64;
 /// Limit of ranges per unit. The largest units have some hundred thousand; damage can repeat them.
-const MAX_RANGES: u32 = 20_000_000;
+pub(super) const MAX_RANGES: u32 = 20_000_000;
 
 /// The function and inlined calls at an address.
 #[derive(Clone, Debug)]
@@ -59,16 +59,16 @@ pub(super) fn find(unit: UnitRef<'_, Slice<'_>>, addresses: &[u64]) -> Vec<Optio
     walk.chains
 }
 
-/// Adds the bounds of a unit's functions and inlined calls. An error in the unit ends the search.
-pub(super) fn add_bounds(unit: UnitRef<'_, Slice<'_>>, addresses: &mut Vec<u64>) {
-    let mut budget = MAX_RANGES;
+/// Adds the bounds of a unit's functions and inlined calls, and subtracts the number of ranges in range
+/// lists from `budget`. The search stops at an error in the unit.
+pub(super) fn add_bounds(unit: UnitRef<'_, Slice<'_>>, budget: &mut u32, addresses: &mut Vec<u64>) {
     let mut add = || -> gimli::Result<()> {
         let mut entries = unit.entries_raw(None)?;
         while !entries.is_empty() {
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
             if matches!(abbreviation.tag(), gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine) {
                 let code = read_code(unit, &mut entries, abbreviation)?;
-                each_range(unit, &code, &mut budget, |range| addresses.extend([range.start, range.end]))?;
+                each_range(unit, &code, budget, |range| addresses.extend([range.start, range.end]))?;
             } else {
                 entries.skip_attributes(abbreviation.attributes())?;
             }

@@ -20,7 +20,11 @@ pub(super) use units::UnitAddresses;
 
 use super::{debug_files::Places, image::Image, texts::Texts};
 use gimli::{EndianSlice, RunTimeEndian, UnitRef};
-use std::{ops::Range, sync::Arc, sync::OnceLock};
+use std::{
+    collections::HashSet,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 type Dwarf<'data> = gimli::Dwarf<Slice<'data>>;
@@ -97,16 +101,21 @@ impl DebugInfo {
     }
 
     /// Returns the addresses of all rows of line tables, and the bounds of all functions and inlined
-    /// calls. Those of split files are missing.
+    /// calls. Bounds in split files are missing.
     pub(super) fn boundaries(&self) -> Vec<u64> {
         let dwarf = self.dwarf();
         let mut boundaries = Vec::new();
+        // Units can share a line table.
+        let mut tables = HashSet::new();
+        let mut budget = functions::MAX_RANGES;
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             let Ok(unit) = dwarf.unit(header) else { continue };
             let unit = UnitRef::new(&dwarf, &unit);
-            lines::add_rows(unit, &mut boundaries);
-            functions::add_bounds(unit, &mut boundaries);
+            if unit.line_program.as_ref().is_some_and(|program| tables.insert(program.header().offset().0)) {
+                lines::add_rows(unit, &mut boundaries);
+            }
+            functions::add_bounds(unit, &mut budget, &mut boundaries);
         }
         boundaries
     }

@@ -20,6 +20,7 @@ use crate::{
         times::{Span, Times},
     },
     profile::{Label, LabelValue, Profile, Threads, ValueType, label},
+    source_file::{self, MAX_BYTES},
 };
 use foldhash::fast::RandomState;
 use frames::{LocationContexts, begins_at_entry};
@@ -241,19 +242,13 @@ impl DatabaseWriter {
 
     /// Copies the sources that exist. Returns for each file whether it was copied.
     fn copy_sources(&self) -> Vec<bool> {
-        /// Larger files are generated.
-        const MAX_BYTES: u64 = 64 << 20;
         let copy = |path: &Arc<str>| {
             if self.options.is_ascii && !path.is_ascii() {
                 // Its name in the database differs.
                 return None;
             }
             let target = self.path(copied_path(path)?.to_str()?);
-            let status = fs::metadata(&**path).ok()?;
-            if !status.is_file() || status.len() > MAX_BYTES {
-                return None;
-            }
-            let bytes = fs::read(&**path).ok()?;
+            let bytes = source_file::read(Path::new(&**path), MAX_BYTES)?;
             fs::create_dir_all(target.parent()?).and_then(|()| fs::write(&target, bytes)).ok()
         };
         self.names.files.items.iter().map(|path| copy(path).is_some()).collect()
